@@ -1,0 +1,114 @@
+# Build, test and install hdtrace. `make help` lists the targets.
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+BUILD ?= build
+DESTDIR ?=
+V ?= 0
+WERROR ?= $(if $(CI),1,0)
+
+CC ?= gcc
+CLANG ?= clang
+BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
+ARCH := $(shell uname -m | sed -e s/aarch64/arm64/)
+BPF_ARCH := $(ARCH:x86_64=x86)
+
+ifeq ($(V),0)
+  say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
+endif
+
+PACKAGES := libbpf libelf libzstd libxxhash yajl
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DHDTRACE_VERSION='"$(VERSION)"' $(WARNINGS) -fstack-protector-strong \
+	-Iinclude -Iuser -I$(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -lstdc++ -lm
+
+# Everything under user/ but the program itself is a library, which tests link too.
+SOURCES := $(wildcard user/*/*.c)
+OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+BPF_SOURCES := $(wildcard bpf/*.bpf.c)
+BPF_OBJECTS := $(BPF_SOURCES:%.c=$(BUILD)/%.o)
+SKELETON := $(BUILD)/hdtrace.skel.h
+
+all: $(BUILD)/hdtrace
+
+help:
+	@echo 'make                 build $(BUILD)/hdtrace'
+	@echo 'make demo            set up, build, trace a small training job, show the report'
+	@echo 'make check           set up and run every test'
+	@echo 'make bench           measure overhead and report speed'
+	@echo 'make install         install under $$(DESTDIR)$$(PREFIX) (now $(PREFIX))'
+	@echo 'make clean           remove what was built'
+	@echo 'make compile_commands.json, make format, make lint'
+	@echo 'variables: V=1 (show commands), CC=clang, WERROR=1, CFLAGS=…, BUILD=DIR'
+
+# --- program -----------------------------------------------------------------
+
+$(BUILD)/hdtrace: $(BUILD)/user/main.o $(BUILD)/libhdtrace.a
+	$(call say,LINK)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libhdtrace.a: $(OBJECTS)
+	$(call say,AR)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/user/%.o: user/%.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Sources that use the BPF skeleton need it made first.
+$(BUILD)/user/attach/%.o: | $(SKELETON)
+
+# --- BPF: one object a file, linked into one, made a skeleton ------------------
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+	@mkdir -p $(@D)
+	$(call say,BPF)$(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra -Wno-unused-parameter \
+		$(if $(filter 1,$(WERROR)),-Werror) -Iinclude -Ivmlinux -I/usr/include/$(shell uname -m)-linux-gnu \
+		-MMD -MP -MT $@ -c -o $@ $<
+
+$(BUILD)/hdtrace.bpf.o: $(BPF_OBJECTS)
+	$(call say,BPFLINK)$(BPFTOOL) gen object $@ $^
+
+$(SKELETON): $(BUILD)/hdtrace.bpf.o
+	$(call say,SKEL)$(BPFTOOL) gen skeleton $< name hdtrace_bpf >$@
+
+# --- tests -------------------------------------------------------------------
+
+include tests/tests.mk
+
+# --- the rest ----------------------------------------------------------------
+
+demo:
+	@scripts/setup --tests
+	@$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)/hdtrace
+
+install: all
+	install -D -m 755 $(BUILD)/hdtrace $(DESTDIR)$(PREFIX)/sbin/hdtrace
+	install -D -m 644 docs/hdtrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/hdtrace.8
+	install -D -m 644 packaging/hdtrace.bash-completion $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hdtrace
+	install -D -m 644 docs/report.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/report.schema.json
+
+clean:
+	rm -rf $(BUILD) compile_commands.json
+
+FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' | grep -v '^vmlinux/')
+format:
+	clang-format -i $(FORMATTED)
+
+check-format:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+lint: compile_commands.json $(SKELETON)
+	clang-tidy --quiet -p . $(SOURCES) user/main.c
+
+# One entry a source, from the very command that make would run.
+compile_commands.json: Makefile
+	$(call say,GEN)sep='['; for source in $(SOURCES) user/main.c; do \
+		printf '%s\n {"directory": "%s", "file": "%s", "command": "%s -c %s"}' "$$sep" "$(CURDIR)" "$$source" \
+			"$(CC) $(subst ",\\\",$(ALL_CFLAGS))" "$$source"; sep=','; \
+	done >$@ && printf '\n]\n' >>$@
+
+.PHONY: all help demo check bench install clean format check-format lint
+.DELETE_ON_ERROR:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

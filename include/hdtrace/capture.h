@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The capture file: everything that is needed to make the reports again,
+ * elsewhere, without the target. A file header, then chunks; each chunk holds
+ * whole records (event.h, and the kinds below), compressed with zstd and
+ * checksummed with XXH3, so that a damaged file is readable up to the damage.
+ * docs/capture-format.md describes it for readers written elsewhere.
+ */
+#ifndef HDTRACE_CAPTURE_H
+#define HDTRACE_CAPTURE_H
+
+#include <hdtrace/event.h>
+
+#define CAPTURE_MAGIC "HDTRACE\n"
+#define CAPTURE_VERSION 1
+#define CAPTURE_CHUNK_MAGIC 0x4b4e4843u /* "CHNK" */
+
+/* Largest record and largest decompressed chunk that a reader accepts. */
+#define CAPTURE_RECORD_MAX (1u << 20)
+#define CAPTURE_CHUNK_MAX (8u << 20)
+
+struct capture_header {
+	char magic[8];
+	__u32 version;
+	__u32 header_size; /* of this struct: later versions may append */
+	__u64 start_time_ns;       /* CLOCK_MONOTONIC when the capture was opened */
+	__u64 start_real_time_ns;  /* CLOCK_REALTIME at the same moment */
+	__u64 checksum;            /* XXH3-64 of the bytes before it */
+};
+
+struct capture_chunk {
+	__u32 magic;
+	__u32 sequence; /* 0, 1, 2, … */
+	__u32 compressed_size;
+	__u32 size;            /* of the records, decompressed */
+	__u64 record_count;
+	__u64 checksum;        /* XXH3-64 of the compressed bytes */
+	__u64 header_checksum; /* XXH3-64 of the fields before it */
+};
+
+/* Records that user space writes, beside those of enum event_kind. */
+enum capture_kind {
+	CAPTURE_SESSION = 256, /* JSON object: how and where the capture was made */
+	CAPTURE_TARGET = 257,  /* JSON object: one target; event.target is its index from then on */
+	CAPTURE_OPERATOR = 258, /* struct operator_record: name of operator event.operator_ */
+	CAPTURE_CODE = 259,    /* struct code_record: a Python code object */
+	CAPTURE_LOSS = 260,    /* struct loss_record: losses of a target so far; the last one counts */
+	CAPTURE_END = 261,     /* JSON object: the trace of a target ended, and why */
+};
+
+/* CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END: text, padded with NUL to 8 bytes. */
+struct text_record {
+	struct event event;
+	__u32 length; /* without padding */
+	__u32 reserved;
+	char text[];
+};
+
+enum operator_flag {
+	OPERATOR_LIFT = 1 << 0, /* aten.lift_fresh, aten.lift: adopts a storage made outside dispatch */
+};
+
+/* Followed by the name (aten.add.Tensor), padded with NUL to 8 bytes. */
+struct operator_record {
+	struct event event;
+	__u32 length; /* of the name, without padding */
+	__u32 flags;
+	char name[];
+};
+
+/*
+ * Valid for stacks that come after it, until another record for the same
+ * address. Followed by file name, function name, qualified name (UTF-8, no
+ * NUL) and the location table of the code object, then padding to 8 bytes.
+ */
+struct code_record {
+	struct event event;
+	__u64 code;
+	__u64 first_instruction; /* address of co_code_adaptive[0] */
+	__u32 first_line;
+	__u32 table_format; /* 311: location table of CPython 3.11 and later */
+	__u32 file_length;
+	__u32 name_length;
+	__u32 qualified_length;
+	__u32 table_length;
+	char bytes[];
+};
+
+struct loss_record {
+	struct event event;
+	struct event_counters counters;
+};
+
+EVENT_ASSERT_SIZE(struct capture_header, 40);
+EVENT_ASSERT_SIZE(struct capture_chunk, 40);
+EVENT_ASSERT_SIZE(struct code_record, 64);
+
+#endif

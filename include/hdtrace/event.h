@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * The records that the BPF programs send to user space, and that a capture
+ * keeps unchanged. Shared by both sides: only fixed-width types, every record
+ * a multiple of 8 bytes, little-endian, layouts asserted below.
+ *
+ * All addresses are virtual addresses of the target, all times nanoseconds of
+ * CLOCK_MONOTONIC, all sizes bytes. The order of the records of one target in
+ * its ring is the order in which things happened in it.
+ */
+#ifndef HDTRACE_EVENT_H
+#define HDTRACE_EVENT_H
+
+#include <linux/types.h>
+
+/* Upper bounds of one record; longer lists go on in EVENT_TENSORS records. */
+#define EVENT_TENSORS_MAX 32
+#define EVENT_FRAMES_MAX 64
+
+enum event_kind {
+	EVENT_NONE = 0,
+	EVENT_OPERATOR = 1,  /* struct operator_event */
+	EVENT_TENSORS = 2,   /* struct tensors_event: further arguments of the thread's last operator */
+	EVENT_ALLOCATE = 3,  /* struct allocate_event */
+	EVENT_FREE = 4,      /* struct free_event */
+	EVENT_RESIZE = 5,    /* struct resize_event: a storage is about to change its size */
+	EVENT_GRADIENT = 6,  /* struct gradient_event: autograd is about to store a gradient */
+	EVENT_FINALIZE = 7,  /* struct event: the interpreter starts to shut down */
+	EVENT_EXEC = 8,      /* struct event: the process image was replaced */
+	EVENT_EXIT = 9,      /* struct event: the process ended */
+	EVENT_KERNEL_KINDS,  /* kinds from here on are made in user space: capture.h */
+};
+
+/* Where an operator was seen: enum in operator_event.hook. */
+enum operator_hook {
+	/* at::_ops::X::call: X runs if no redispatch of X follows inside this frame. */
+	HOOK_CALL = 0,
+	/* at::_ops::X::redispatch or a call site of it with backend keys only: X runs. */
+	HOOK_REDISPATCH = 1,
+};
+
+enum event_flag {
+	EVENT_BACKWARD = 1 << 0,    /* a frame of the autograd engine's evaluate_function is alive */
+	EVENT_UNGUARDED = 1 << 1,   /* the thread's dispatch keys do not exclude autograd */
+	EVENT_STACK = 1 << 2,       /* the frames of `stack` follow in this record */
+	EVENT_STACK_CUT = 1 << 3,   /* the stack had more than EVENT_FRAMES_MAX frames */
+	EVENT_TENSORS_CUT = 1 << 4, /* arguments are missing: a read failed or there were too many */
+	EVENT_STACK_LOST = 1 << 5,  /* frames are missing: a read failed */
+};
+
+/*
+ * Every record starts with this. `depth` counts the operator frames that are
+ * alive on the thread, without the one that the record is about: an operator
+ * with depth 0 is outermost; an allocation with depth 0 is outside operators.
+ */
+struct event {
+	__u64 time_ns;
+	__u32 size;      /* of the whole record */
+	__u32 thread_id; /* in the initial pid namespace */
+	__u16 kind;      /* enum event_kind, or a kind of capture.h */
+	__u16 target;    /* index of the target in this capture */
+	__u16 operator_; /* index into the target's operator names */
+	__u8 depth;
+	__u8 flags; /* enum event_flag */
+};
+
+/* A storage that an argument refers to. `data` is never 0. */
+struct tensor_argument {
+	__u64 data;  /* first byte of the storage */
+	__u64 bytes; /* of the storage */
+};
+
+struct python_frame {
+	__u64 code;        /* PyCodeObject */
+	__u64 instruction; /* prev_instr or instr_ptr: inside the code object */
+	__u64 self;        /* localsplus[0], a PyObject or 0 */
+};
+
+/* Followed by tensor_argument[tensor_count], then python_frame[frame_count], innermost first. */
+struct operator_event {
+	struct event event;
+	__u64 stack; /* identity of the Python stack, 0: no Python frame */
+	__u16 tensor_count;
+	__u16 frame_count; /* 0 unless EVENT_STACK */
+	__u8 hook;         /* enum operator_hook */
+	__u8 reserved[3];
+};
+
+/* Followed by tensor_argument[tensor_count]. */
+struct tensors_event {
+	struct event event;
+	__u16 tensor_count;
+	__u16 reserved[3];
+};
+
+/* Followed by python_frame[frame_count]; a stack is taken only outside operators. */
+struct allocate_event {
+	struct event event;
+	__u64 address;
+	__u64 bytes;
+	__u64 stack;
+	__u16 frame_count;
+	__u16 reserved[3];
+};
+
+struct free_event {
+	struct event event;
+	__u64 address;
+};
+
+struct resize_event {
+	struct event event;
+	__u64 address; /* of the data before, 0: none */
+	__u64 bytes_before;
+	__u64 bytes_after;
+};
+
+/* Either may have data 0 when it could not be read. */
+struct gradient_event {
+	struct event event;
+	struct tensor_argument variable; /* the leaf that the gradient is for */
+	struct tensor_argument gradient;
+};
+
+/* Why something is missing; counted per target, never only noticed. */
+enum loss_reason {
+	LOSS_RING_FULL = 0, /* a record found no room in the ring */
+	LOSS_THREAD_STATE,  /* no memory for a thread's state: its hits are not seen */
+	LOSS_ARGUMENTS,     /* tensor arguments unreadable or too many */
+	LOSS_STACK,         /* Python frames unreadable */
+	LOSS_DEPTH,         /* more operator frames alive than are followed */
+	LOSS_CODE,          /* user space: a code object was gone before it was read */
+	LOSS_CAPTURE,       /* user space: a record could not be written */
+	LOSS_REASONS,
+};
+
+/* One for each target, in a map: what was produced and what was lost. */
+struct event_counters {
+	__u64 produced; /* records that the programs tried to send */
+	__u64 lost[LOSS_REASONS];
+};
+
+#define EVENT_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " is not " #bytes " bytes")
+EVENT_ASSERT_SIZE(struct event, 24);
+EVENT_ASSERT_SIZE(struct tensor_argument, 16);
+EVENT_ASSERT_SIZE(struct python_frame, 24);
+EVENT_ASSERT_SIZE(struct operator_event, 40);
+EVENT_ASSERT_SIZE(struct tensors_event, 32);
+EVENT_ASSERT_SIZE(struct allocate_event, 56);
+EVENT_ASSERT_SIZE(struct free_event, 32);
+EVENT_ASSERT_SIZE(struct resize_event, 48);
+EVENT_ASSERT_SIZE(struct gradient_event, 56);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The model: events in, tasks and blocks out. Pure and deterministic: no I/O,
+ * no BPF, no files; the same calls give the same result. docs/architecture.md
+ * section "The model" holds the rules and docs/accuracy.md where they come from.
+ *
+ * Use: model_new, then for every record of a capture, in order, one call below,
+ * then model_finish, then read the ranks. Functions return 0 or a negative
+ * errno; after an error the model may only be freed.
+ */
+#ifndef HDTRACE_MODEL_H
+#define HDTRACE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hdtrace/event.h>
+
+/* End of a block that was alive when the trace ended (report-format: 2^63-1). */
+#define TASK_PERSISTENT INT64_MAX
+#define TASK_NONE ((int64_t)-1)
+
+enum phase { PHASE_INITIALIZATION, PHASE_FORWARD, PHASE_RECOMPUTE, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+
+enum category {
+	CATEGORY_PARAMETER,
+	CATEGORY_BUFFER,
+	CATEGORY_GRADIENT,
+	CATEGORY_ACTIVATION,
+	CATEGORY_TEMP,
+	CATEGORY_OPTSTATE,
+	CATEGORY_OTHER,
+	CATEGORY_WORKSPACE,
+	CATEGORIES
+};
+
+const char *phase_name(enum phase phase);          /* "forward" */
+const char *category_name(enum category category); /* "Optstate" */
+
+/* One Python frame; strings belong to the model. */
+struct frame {
+	const char *file;
+	const char *function; /* co_name */
+	uint32_t line;
+	uint64_t self; /* localsplus[0] */
+};
+
+/* A Python stack, outermost frame first, already filtered (report-format). */
+struct stack {
+	struct frame *frames;
+	uint32_t frame_count;
+	bool cut; /* outer frames are missing */
+	bool in_optimizer, in_backward, in_recompute;
+	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
+};
+
+/* An operator that ran. Only those with an index are tasks. */
+struct operator_run {
+	uint64_t time_ns;
+	int64_t task; /* index, TASK_NONE when it touched no tracked block */
+	uint64_t live_bytes;  /* of all blocks, when the operator ended */
+	uint64_t peak_bytes;  /* highest live_bytes until then */
+	uint32_t name;        /* index into rank.operator_names */
+	uint32_t thread_id;
+	uint32_t step;        /* completed optimizer steps when it started */
+	uint32_t stack;       /* index into rank.stacks */
+	uint8_t phase;        /* enum phase */
+};
+
+/* One lifetime of one storage allocation, [start, end) in task indices. */
+struct block {
+	uint64_t address;
+	uint64_t bytes;           /* of the storage where an argument showed them, else allocated */
+	uint64_t allocated_bytes; /* what the allocator was asked for; 0: never seen */
+	uint64_t generation;      /* n-th block at this address, from 0 */
+	int64_t start, end;       /* task indices; end is TASK_PERSISTENT while alive */
+	uint64_t start_event, end_event; /* shared event numbers, UINT64_MAX: none */
+	uint64_t start_time_ns, end_time_ns;
+	char start_plot[24], end_plot[24]; /* decimal, 12 digits; empty: none */
+	uint64_t used_bytes, peak_bytes; /* device totals when the producing operator ended */
+	uint32_t producer; /* index into rank.runs, UINT32_MAX: none */
+	uint32_t stack;    /* index into rank.stacks */
+	uint32_t name;     /* index into rank.operator_names: the producing operator or function */
+	uint8_t phase, category;
+	bool persistent;
+	bool preexisting; /* older than the attach, seen by its first use */
+	int64_t *users;   /* stb_ds array of task indices, ascending */
+};
+
+/* A storage that the allocator hooks never saw (numpy, shared memory). */
+struct external {
+	uint64_t address, bytes;
+	uint64_t first_time_ns;
+	uint32_t first_run; /* index into rank.runs */
+	uint32_t stack;
+	uint64_t uses;
+};
+
+/* Totals of the memory of one device at one moment, by category. */
+struct snapshot {
+	uint64_t total;
+	uint64_t category[CATEGORIES];
+};
+
+struct rank {
+	uint16_t target;
+	int32_t rank; /* place in the job */
+	const char *target_json; /* the CAPTURE_TARGET text, for metadata */
+	const char *end_json;    /* the CAPTURE_END text, or NULL */
+
+	char **operator_names;      /* stb_ds */
+	struct stack *stacks;       /* stb_ds; stack 0 is the empty one */
+	struct operator_run *runs;  /* stb_ds, in order of start */
+	struct block *blocks;       /* stb_ds, in order of creation: the rows of the report */
+	struct external *externals; /* stb_ds */
+	int64_t task_count;
+	uint32_t step_count;
+
+	/* Peak of all live bytes, including workspaces; the block rows alive then are
+	 * those with start_time_ns <= peak_time_ns < end_time_ns. */
+	uint64_t peak_bytes, peak_time_ns;
+	uint32_t peak_run; /* index into runs, UINT32_MAX: outside operators */
+	struct snapshot peak, current;
+
+	uint64_t event_count;
+	uint64_t allocations, allocated_bytes, frees, freed_bytes;
+	uint64_t unknown_frees;    /* of addresses that were never seen */
+	uint64_t untracked_blocks; /* allocations that are no rows: wrapped numbers, torch.tensor data */
+	uint64_t untracked_bytes;  /* of those, still alive at the end */
+	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
+	struct event_counters loss;
+	uint64_t stacks_cut, arguments_cut;
+	bool from_start; /* traced since before its first operator */
+};
+
+struct model_options {
+	bool all_blocks; /* track also what the dry run cannot see: torch.tensor data, small outside allocations, externals */
+};
+
+struct model;
+
+struct model *model_new(const struct model_options *options);
+void model_free(struct model *model);
+
+/* A target; `from_start`: it is traced since before its first operator. */
+int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json);
+int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags);
+/* The frames of a stack identity, outermost first and filtered; strings are copied. */
+int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames,
+		size_t frame_count, bool cut);
+/* Any record of event.h; unknown kinds are ignored. The record was bounds-checked by the reader. */
+int model_event(struct model *model, const struct event *event);
+int model_loss(struct model *model, uint16_t target, const struct event_counters *counters);
+int model_end(struct model *model, uint16_t target, const char *json);
+int model_finish(struct model *model);
+
+/* Completed optimizer steps of the slowest target so far; usable before model_finish. */
+uint32_t model_steps(const struct model *model);
+
+size_t model_rank_count(const struct model *model);
+const struct rank *model_rank(const struct model *model, size_t index); /* by rank, after model_finish */
+
+#endif
