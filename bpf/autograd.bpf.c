@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
+/*
+ * The autograd engine: which operators are part of a backward pass, and which
+ * blocks are gradients and the parameters they belong to.
+ */
+#include "emit.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Engine::evaluate_function: no operator can be alive where it is entered. */
+SEC("uprobe.multi")
+int node_entered(struct pt_regs *context)
+{
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	frames_forget(hit.thread);
+	hit.thread->engine.place = hit.stack_pointer;
+	READ_USER(hit.thread->engine.word, hit.stack_pointer);
+	return 0;
+}
+
+static __always_inline void storage_read(const struct target_settings *settings, __u64 tensor_pointer,
+	struct tensor_argument *argument)
+{
+	__u64 tensor = 0, storage = 0;
+
+	if (READ_USER(tensor, tensor_pointer) || READ_USER(storage, tensor + settings->tensor_storage) || !storage)
+		return;
+	READ_USER(argument->data, storage + settings->storage_data);
+	READ_USER(argument->bytes, storage + settings->storage_bytes);
+}
+
+/* AccumulateGrad::apply(hidden result, this, std::vector<Tensor> &&gradients) */
+SEC("uprobe.multi")
+int gradient_accumulated(struct pt_regs *context)
+{
+	struct gradient_event record = {};
+	__u64 gradients = 0;
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	event_fill(&record.event, &hit, EVENT_GRADIENT, sizeof(record), 0);
+	if (hit.settings->accumulate_variable)
+		storage_read(hit.settings, arch_register(context, 1) + hit.settings->accumulate_variable,
+			&record.variable);
+	if (!READ_USER(gradients, arch_register(context, 2)))
+		storage_read(hit.settings, gradients, &record.gradient);
+	event_send(&hit, &record, sizeof(record));
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/* Sending a record: one place counts what was produced and what found no room. */
+#ifndef HDTRACE_BPF_EMIT_H
+#define HDTRACE_BPF_EMIT_H
+
+#include "thread.h"
+
+/* Set by the loader: the reader is woken when so many bytes wait; it also polls. */
+const volatile __u32 wake_bytes __weak = 1 << 20;
+
+static __always_inline void event_fill(struct event *event, const struct hit *hit, __u16 kind, __u32 size, __u8 depth)
+{
+	event->time_ns = bpf_ktime_get_ns();
+	event->size = size;
+	event->thread_id = (__u32)bpf_get_current_pid_tgid();
+	event->kind = kind;
+	event->target = (__u16)hit->target;
+	event->operator_ = 0;
+	event->depth = depth;
+	event->flags = 0;
+}
+
+/* Returns false when the ring is full; the record is then counted as lost. */
+static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size)
+{
+	struct event_counters *counter = bpf_map_lookup_elem(&counters, &hit->target);
+	__u64 wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes ? BPF_RB_FORCE_WAKEUP
+										 : BPF_RB_NO_WAKEUP;
+	long error = bpf_ringbuf_output(&events, record, size, wake);
+
+	if (counter) {
+		counter->produced++;
+		if (error)
+			counter->lost[LOSS_RING_FULL]++;
+	}
+	return !error;
+}
+
+#endif

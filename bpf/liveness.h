@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * Which operator frames are alive, without return probes. A frame is alive while
+ * it lies above the stack pointer and its return address still stands in its
+ * place. Both can be true by accident after it returned, so two facts overrule
+ * them: autograd was excluded when it was entered but is not any more, and the
+ * thread's Python code has moved on.
+ */
+#ifndef HDTRACE_BPF_LIVENESS_H
+#define HDTRACE_BPF_LIVENESS_H
+
+#include "python.h"
+
+#define DTV_ENTRY_SIZE 16 /* glibc dtv_t */
+
+/* Address of the thread's {included, excluded} dispatch key sets, 0 when it has none yet. */
+static __noinline __u64 dispatch_keys_find(const struct target_settings *settings)
+{
+	__u64 got[2], table = 0, block = 0;
+
+	if (!settings->keys_got || bpf_probe_read_user(got, sizeof(got), (void *)settings->keys_got) || !got[0])
+		return 0;
+	if (READ_USER(table, arch_thread_pointer() + ARCH_DTV) ||
+		READ_USER(block, table + got[0] * DTV_ENTRY_SIZE))
+		return 0;
+	return block && block != (__u64)-1 ? block + got[1] : 0;
+}
+
+/* Autograd is excluded on this thread: what runs now runs below an autograd kernel. */
+static __always_inline bool autograd_is_excluded(struct hit *hit)
+{
+	__u64 excluded = 0;
+
+	if (!hit->thread->keys_address)
+		hit->thread->keys_address = dispatch_keys_find(hit->settings);
+	if (!hit->thread->keys_address || READ_USER(excluded, hit->thread->keys_address + sizeof(__u64)))
+		return false;
+	excluded ^= hit->settings->keys_excluded_default;
+	return (excluded & hit->settings->keys_autograd) == hit->settings->keys_autograd;
+}
+
+static __always_inline bool call_is_alive(const struct call_frame *call, __u64 stack_pointer)
+{
+	__u64 word = 0;
+
+	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
+}
+
+/* Forget frames that ended; returns how many are alive. */
+static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
+{
+	struct thread_state *thread = hit->thread;
+	__u32 count = thread->frame_count, alive = 0;
+	struct python_position now;
+
+	if (!count)
+		return 0;
+	for (__u32 index = 0; index < FRAMES_DEPTH_MAX; index++) {
+		struct operator_frame *frame = &thread->frames[index];
+
+		if (index >= count || (frame->guarded && !guarded) || !call_is_alive(&frame->call, hit->stack_pointer))
+			break;
+		alive = index + 1;
+	}
+	if (alive && thread->position.frame) {
+		python_position_read(hit->settings, &now);
+		if (now.frame != thread->position.frame || now.instruction != thread->position.instruction)
+			alive = 0;
+	}
+	thread->frame_count = alive;
+	if (thread->running > alive)
+		thread->running = 0;
+	return alive;
+}
+
+static __always_inline bool engine_is_alive(struct hit *hit)
+{
+	if (!hit->thread->engine.place)
+		return false;
+	if (call_is_alive(&hit->thread->engine, hit->stack_pointer))
+		return true;
+	hit->thread->engine.place = 0;
+	return false;
+}
+
+#endif

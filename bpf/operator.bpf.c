@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
+/*
+ * Operators: hits at the entry of at::_ops::X::call, at that of
+ * at::_ops::X::redispatch, or on call sites of the latter. A hit inside an
+ * operator that certainly runs leaves at once; any other becomes a record,
+ * with its tensor arguments and its Python stack. Which of them are the
+ * operators that ran is decided by the model.
+ */
+#include "arguments.h"
+#include "emit.h"
+#include "liveness.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* One record of further arguments, those from (index + 1) * EVENT_TENSORS_MAX on. */
+static long tensors_send(__u32 index, struct argument_walk *walk)
+{
+	struct hit *hit = walk->hit;
+	struct tensors_event *record = RECORD_HEAD(hit->thread, tensors_event);
+	__u32 size;
+
+	walk->skip = (index + 1) * EVENT_TENSORS_MAX;
+	if (walk->skip >= walk->total)
+		return 1;
+	arguments_read(walk);
+	size = hit->thread->tensor_count * sizeof(struct tensor_argument);
+	if (!size || size > TENSORS_SIZE)
+		return 0;
+	event_fill(&record->event, hit, EVENT_TENSORS, sizeof(*record) + size, 0);
+	record->tensor_count = (__u16)hit->thread->tensor_count;
+	event_send(hit, record, sizeof(*record) + size);
+	return 0;
+}
+
+static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
+	const struct hook_description *description, struct operator_frame *frame, __u32 depth)
+{
+	struct thread_state *thread = hit->thread;
+	struct operator_event *record = RECORD_HEAD(thread, operator_event);
+	struct argument_walk walk = {.context = context, .hit = hit, .description = description};
+	__u8 flags = frame->guarded ? 0 : EVENT_UNGUARDED;
+	__u32 frame_count = 0, size = 0;
+
+	thread->tensor_count = 0;
+	if (hit->settings->level == LEVEL_FULL) {
+		arguments_read(&walk);
+		if (walk.fault || walk.total > TENSORS_TOTAL_MAX) {
+			flags |= EVENT_TENSORS_CUT;
+			loss_count(hit->target, LOSS_ARGUMENTS);
+		}
+		size = thread->tensor_count * sizeof(struct tensor_argument);
+		/* Python has not moved while an outer operator is alive: same stack. */
+		if (depth)
+			frame->stack = thread->frames[0].stack;
+		else
+			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
+	}
+	if (engine_is_alive(hit))
+		flags |= EVENT_BACKWARD;
+	size += sizeof(*record) + frame_count * sizeof(struct python_frame);
+	event_fill(&record->event, hit, EVENT_OPERATOR, size, depth);
+	record->event.operator_ = description->operator_;
+	record->event.flags = flags;
+	record->stack = frame->stack;
+	record->tensor_count = (__u16)thread->tensor_count;
+	record->frame_count = (__u16)frame_count;
+	record->hook = description->hook;
+	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
+		return 0;
+	if (!event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, frame->stack);
+	if (walk.total > EVENT_TENSORS_MAX)
+		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int operator_hit(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	__u32 index = COOKIE_HOOK(cookie), depth = 0;
+	struct hook_description *description = bpf_map_lookup_elem(&hooks, &index);
+	struct operator_frame *frame;
+	struct thread_state *thread;
+	struct hit hit;
+	bool guarded;
+
+	if (!description || !hit_begin(&hit, context, cookie))
+		return 0;
+	thread = hit.thread;
+	hit.stack_pointer += (__s64)description->stack_adjust;
+	if (description->keys_register != HOOK_NO_KEYS &&
+		(arch_register(context, description->keys_register) & ~hit.settings->keys_backend))
+		return 0;
+	guarded = autograd_is_excluded(&hit);
+	depth = frames_alive(&hit, guarded);
+	if (thread->running)
+		return 0;
+	if (depth >= FRAMES_DEPTH_MAX) {
+		loss_count(hit.target, LOSS_DEPTH);
+		return 0;
+	}
+	frame = &thread->frames[depth];
+	frame->operator_ = description->operator_;
+	frame->hook = description->hook;
+	frame->guarded = guarded;
+	frame->stack = 0;
+	frame->call.place = hit.stack_pointer;
+	frame->call.word = 0;
+	READ_USER(frame->call.word, frame->call.place);
+	if (!depth)
+		python_position_read(hit.settings, &thread->position);
+	thread->frame_count = depth + 1;
+	if (description->hook == HOOK_REDISPATCH)
+		thread->running = depth + 1;
+	return operator_send(context, &hit, description, frame, depth);
+}

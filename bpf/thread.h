@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * The maps, and what is kept for each traced thread: the operator frames that
+ * are alive, the engine's frame, and scratch for the record being built. It
+ * lies in task storage because a uprobe program can be preempted by another
+ * one on the same CPU, but not by one of the same thread.
+ */
+#ifndef HDTRACE_BPF_THREAD_H
+#define HDTRACE_BPF_THREAD_H
+
+#include <hdtrace/event.h>
+#include <hdtrace/program.h>
+#include "arch.h"
+
+#define FRAMES_DEPTH_MAX 16
+#define STACK_CACHE_SIZE 256
+
+/* A function that was entered: alive while its word still stands at its place. */
+struct call_frame {
+	__u64 place; /* of the return address on the stack */
+	__u64 word;  /* the return address */
+};
+
+struct operator_frame {
+	struct call_frame call;
+	__u64 stack; /* identity of the Python stack at entry */
+	__u16 operator_;
+	__u8 hook;
+	__u8 guarded; /* autograd was excluded at entry */
+	__u32 reserved;
+};
+
+/* Where the innermost Python frame of a thread stands. */
+struct python_position {
+	__u64 frame;
+	__u64 instruction;
+};
+
+/*
+ * A record under construction. Heads of every kind end where the tail begins,
+ * so that the record is one run of bytes. The tail's two parts are powers of
+ * two, by which the verifier sees that a masked offset stays inside.
+ */
+#define TENSORS_SIZE (EVENT_TENSORS_MAX * sizeof(struct tensor_argument))
+#define RECORD_TAIL_SIZE (TENSORS_SIZE + EVENT_FRAMES_MAX * sizeof(struct python_frame))
+#define RECORD_HEAD_SIZE sizeof(struct allocate_event) /* the largest head with a tail */
+
+struct record_buffer {
+	__u8 head[RECORD_HEAD_SIZE];
+	__u8 tail[RECORD_TAIL_SIZE];
+	__u8 spare[sizeof(struct python_frame)]; /* a masked offset may start at the last byte */
+};
+
+#define RECORD_HEAD(thread, type) ((struct type *)((thread)->record.tail - sizeof(struct type)))
+
+_Static_assert((TENSORS_SIZE & (TENSORS_SIZE - 1)) == 0, "tensors are no power of two");
+_Static_assert((RECORD_TAIL_SIZE & (RECORD_TAIL_SIZE - 1)) == 0, "the tail is no power of two");
+
+struct thread_state {
+	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
+	__u32 frame_count;   /* operator frames that were alive at the last hit */
+	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */
+	struct operator_frame frames[FRAMES_DEPTH_MAX];
+	struct python_position position; /* when the outermost of them was entered */
+	struct call_frame engine;        /* evaluate_function, place 0: none */
+	__u64 stacks_sent[STACK_CACHE_SIZE];
+
+	__u32 tensor_count; /* in the record's tail */
+	__u32 reserved;
+	struct record_buffer record;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_state);
+} threads __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 << 20);
+} events __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROGRAM_HOOKS_MAX);
+	__type(key, __u32);
+	__type(value, struct hook_description);
+} hooks __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROGRAM_TARGETS_MAX);
+	__type(key, __u32);
+	__type(value, struct target_settings);
+} targets __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PROGRAM_TARGETS_MAX);
+	__type(key, __u32);
+	__type(value, struct event_counters);
+} counters __weak SEC(".maps");
+
+/* Everything that a program needs to know about the hit that it handles. */
+struct hit {
+	struct thread_state *thread;
+	struct target_settings *settings;
+	__u32 target;
+	__u64 stack_pointer; /* at the function's entry, or at the call */
+};
+
+/* The one place where losses are counted. */
+static __always_inline void loss_count(__u32 target, __u32 reason)
+{
+	struct event_counters *counter = bpf_map_lookup_elem(&counters, &target);
+
+	if (counter && reason < LOSS_REASONS)
+		counter->lost[reason]++;
+}
+
+static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, __u64 cookie)
+{
+	hit->target = COOKIE_TARGET(cookie);
+	hit->settings = bpf_map_lookup_elem(&targets, &hit->target);
+	if (!hit->settings)
+		return false;
+	hit->thread = bpf_task_storage_get(&threads, (void *)bpf_get_current_task_btf(), 0,
+		BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!hit->thread) {
+		loss_count(hit->target, LOSS_THREAD_STATE);
+		return false;
+	}
+	hit->stack_pointer = ARCH_STACK_POINTER(context);
+	return true;
+}
+
+static __always_inline void frames_forget(struct thread_state *thread)
+{
+	thread->frame_count = 0;
+	thread->running = 0;
+}
+
+#define READ_USER(destination, address) \
+	bpf_probe_read_user(&(destination), sizeof(destination), (const void *)(address))
+
+#endif

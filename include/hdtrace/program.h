@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
+/*
+ * What the loader tells the BPF programs: which hook stands where (by the
+ * cookie of each probe), where a hook's tensor arguments are, and the layouts
+ * of each target's PyTorch and CPython. Layouts are data: the programs contain
+ * no offset of their own.
+ */
+#ifndef HDTRACE_PROGRAM_H
+#define HDTRACE_PROGRAM_H
+
+#include <linux/types.h>
+
+#define PROGRAM_TARGETS_MAX 256
+#define PROGRAM_HOOKS_MAX 32768
+#define HOOK_ARGUMENTS_MAX 16
+
+/* A cookie names the target and, for operator hooks, the hook's description. */
+#define COOKIE(target, hook) ((__u64)(target) << 32 | (__u32)(hook))
+#define COOKIE_TARGET(cookie) ((__u32)((cookie) >> 32))
+#define COOKIE_HOOK(cookie) ((__u32)(cookie))
+
+/* How a tensor argument is passed (System V x86_64 ABI). */
+enum argument_kind {
+	ARGUMENT_TENSOR = 1,           /* pointer to at::Tensor */
+	ARGUMENT_OPTIONAL_TENSOR = 2,  /* pointer to optional<Tensor> */
+	ARGUMENT_TENSOR_LIST = 3,      /* ArrayRef<Tensor>: pointer and count */
+	ARGUMENT_ITENSOR_LIST = 4,     /* pointer to IListRef<Tensor> */
+	ARGUMENT_OPTIONAL_TENSOR_LIST = 5, /* pointer to c10::List<optional<Tensor>> */
+};
+
+/* place: integer register 0..5 (rdi rsi rdx rcx r8 r9), or PLACE_STACK + word of the stack arguments. */
+#define PLACE_STACK 16
+
+struct hook_argument {
+	__u8 kind; /* enum argument_kind */
+	__u8 place;
+};
+
+enum hook_flag {
+	/* Only code that runs with autograd not excluded gets here, so no operator can be alive around it. */
+	HOOK_OUTERMOST = 1 << 0,
+	/* The probe stands on the call instruction, not inside the function. */
+	HOOK_CALL_SITE = 1 << 1,
+	/* The operator calls nothing that is hooked, so its frame need not be followed. */
+	HOOK_LEAF = 1 << 2,
+};
+
+#define HOOK_NO_KEYS 255
+
+struct hook_description {
+	__u16 operator_;     /* index of the operator's name */
+	__u8 hook;           /* enum operator_hook */
+	__u8 flags;          /* enum hook_flag */
+	__u8 keys_register;  /* integer register with the DispatchKeySet, or HOOK_NO_KEYS */
+	__u8 argument_count;
+	__s16 stack_adjust;  /* bytes from sp at the probe to sp at the function's entry */
+	struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
+};
+
+enum tracing_level {
+	LEVEL_FULL = 0, /* tensor arguments and Python stacks of every operator */
+	LEVEL_LITE = 1, /* operators and blocks only */
+};
+
+/* Layouts of one target. An address of 0 means: not there, leave the feature out. */
+struct target_settings {
+	__u64 keys_got; /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
+	__u64 keys_backend;   /* a key set within these bits goes to a backend kernel */
+	__u64 keys_autograd;  /* the autograd functionality bits */
+	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
+
+	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
+	__u16 python_frame_steps[2]; /* thread state -> frame; the second is 0 when one step is enough */
+	__u16 frame_code, frame_previous, frame_instruction, frame_self;
+
+	__u16 tensor_storage, storage_data, storage_bytes;
+	__u16 optional_value, optional_flag;
+	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
+	__u16 level; /* enum tracing_level */
+	__u16 reserved[3];
+};
+
+_Static_assert(sizeof(struct hook_description) == 40, "struct hook_description is not 40 bytes");
+_Static_assert(sizeof(struct target_settings) == 72, "struct target_settings is not 72 bytes");
+
+#endif
