@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The BPF programs by libbpf. libbpf's own messages are kept back: its caller
+ * hears the reason in words that a person can act on, and the detail on request.
+ */
+#include "attach/tracer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stb/stb_ds.h>
+
+#include "hdtrace.skel.h"
+
+/* Wake the reader when so much of the ring waits; it polls besides. */
+#define WAKE_FRACTION 4
+
+#define LOG_BYTES 2048
+#define FD_PATH_MAX 32
+
+struct tracer {
+	struct hdtrace_bpf *skeleton;
+	struct bpf_link **links; /* stb_ds; NULL where detached */
+	uint32_t hook_count;
+	int statistics_fd;
+};
+
+/* The last warning of libbpf, for messages. */
+static char libbpf_log[LOG_BYTES];
+
+static int libbpf_print(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	if (level == LIBBPF_WARN)
+		vsnprintf(libbpf_log, sizeof(libbpf_log), format, arguments);
+	return 0;
+}
+
+static struct bpf_program *program_of(const struct tracer *tracer, enum program_kind kind)
+{
+	switch (kind) {
+	case PROGRAM_OPERATOR:
+		return tracer->skeleton->progs.operator_hit;
+	case PROGRAM_ALLOCATED:
+		return tracer->skeleton->progs.memory_allocated;
+	case PROGRAM_FREED:
+		return tracer->skeleton->progs.memory_freed;
+	case PROGRAM_RESIZED:
+		return tracer->skeleton->progs.storage_resized;
+	case PROGRAM_NODE:
+		return tracer->skeleton->progs.node_entered;
+	case PROGRAM_GRADIENT:
+		return tracer->skeleton->progs.gradient_accumulated;
+	case PROGRAM_FINALIZED:
+		return tracer->skeleton->progs.interpreter_finalized;
+	case PROGRAMS:
+		break;
+	}
+	return NULL;
+}
+
+static char *message_of(int error)
+{
+	const char *advice = "run `hdtrace doctor` to see what is missing";
+	char *text = NULL;
+
+	switch (-error) {
+	case EPERM:
+	case EACCES:
+		advice = geteuid() ? "run hdtrace as root (sudo)"
+				   : "this root may not load BPF programs: a container without CAP_BPF and CAP_PERFMON, or "
+				     "kernel lockdown; see `hdtrace doctor`";
+		break;
+	case ENOMEM:
+		advice = "the ring does not fit into memory: give a smaller --ring-size";
+		break;
+	case ESRCH:
+	case ENOENT:
+		advice = "the kernel has no BTF (/sys/kernel/btf/vmlinux): hdtrace needs a kernel with CONFIG_DEBUG_INFO_BTF";
+		break;
+	case EINVAL:
+	case EOPNOTSUPP:
+		advice = "the kernel is too old: hdtrace needs 6.6 or later (uprobe_multi); see `hdtrace doctor`";
+		break;
+	}
+	libbpf_log[strcspn(libbpf_log, "\n")] = '\0';
+	if (asprintf(&text, "cannot load the BPF programs (%s): %s%s%s", strerror(-error), advice,
+		    *libbpf_log ? "; libbpf says: " : "", libbpf_log) < 0)
+		return NULL;
+	return text;
+}
+
+int tracer_open(const struct tracer_options *options, struct tracer **out, char **message)
+{
+	struct tracer *tracer = calloc(1, sizeof(*tracer));
+	int error;
+
+	*out = NULL;
+	*message = NULL;
+	if (!tracer)
+		return -ENOMEM;
+	tracer->statistics_fd = -1;
+	libbpf_set_print(libbpf_print);
+	tracer->skeleton = hdtrace_bpf__open();
+	if (!tracer->skeleton) {
+		error = -errno;
+		goto cleanup;
+	}
+	error = bpf_map__set_max_entries(tracer->skeleton->maps.events, (uint32_t)options->ring_size);
+	if (error)
+		goto cleanup;
+	tracer->skeleton->rodata->wake_bytes = (uint32_t)(options->ring_size / WAKE_FRACTION);
+	error = hdtrace_bpf__load(tracer->skeleton);
+	if (error)
+		goto cleanup;
+	*out = tracer;
+	return 0;
+cleanup:
+	*message = message_of(error);
+	tracer_close(tracer);
+	return error;
+}
+
+void tracer_close(struct tracer *tracer)
+{
+	if (!tracer)
+		return;
+	for (ptrdiff_t link = 0; link < arrlen(tracer->links); link++)
+		bpf_link__destroy(tracer->links[link]);
+	arrfree(tracer->links);
+	if (tracer->statistics_fd >= 0)
+		close(tracer->statistics_fd);
+	hdtrace_bpf__destroy(tracer->skeleton);
+	free(tracer);
+}
+
+int tracer_ring_descriptor(const struct tracer *tracer)
+{
+	return bpf_map__fd(tracer->skeleton->maps.events);
+}
+
+int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count)
+{
+	int map = bpf_map__fd(tracer->skeleton->maps.hooks);
+	uint32_t first = tracer->hook_count;
+
+	if (count > PROGRAM_HOOKS_MAX - first)
+		return -ENOSPC;
+	for (size_t index = 0; index < count; index++) {
+		uint32_t key = first + (uint32_t)index;
+
+		if (bpf_map_update_elem(map, &key, &descriptions[index], BPF_ANY))
+			return -errno;
+	}
+	tracer->hook_count += (uint32_t)count;
+	return (int)first;
+}
+
+int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings)
+{
+	if (target >= PROGRAM_TARGETS_MAX)
+		return -ENOSPC;
+	return bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.targets), &target, settings, BPF_ANY) ? -errno : 0;
+}
+
+int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
+	const uint64_t *cookies, size_t count)
+{
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, options, .offsets = offsets, .cookies = (const __u64 *)cookies, .cnt = count);
+	char path[FD_PATH_MAX];
+	struct bpf_link *link;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	link = bpf_program__attach_uprobe_multi(program_of(tracer, program), pid, path, NULL, &options);
+	if (!link)
+		return -errno;
+	arrput(tracer->links, link);
+	return (int)arrlen(tracer->links) - 1;
+}
+
+void tracer_detach(struct tracer *tracer, int link)
+{
+	if (link < 0 || link >= arrlen(tracer->links))
+		return;
+	bpf_link__destroy(tracer->links[link]);
+	tracer->links[link] = NULL;
+}
+
+int tracer_counters(const struct tracer *tracer, uint32_t target, struct event_counters *counters)
+{
+	int cpus = libbpf_num_possible_cpus(), error = 0;
+	struct event_counters *values;
+
+	memset(counters, 0, sizeof(*counters));
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem(bpf_map__fd(tracer->skeleton->maps.counters), &target, values)) {
+		error = -errno;
+		goto cleanup;
+	}
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		counters->produced += values[cpu].produced;
+		for (int reason = 0; reason < LOSS_REASONS; reason++)
+			counters->lost[reason] += values[cpu].lost[reason];
+	}
+cleanup:
+	free(values);
+	return error;
+}
+
+int tracer_statistics_enable(struct tracer *tracer)
+{
+	tracer->statistics_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	return tracer->statistics_fd < 0 ? -errno : 0;
+}
+
+int tracer_statistics(const struct tracer *tracer, struct program_statistics statistics[PROGRAMS])
+{
+	for (int kind = 0; kind < PROGRAMS; kind++) {
+		struct bpf_program *program = program_of(tracer, (enum program_kind)kind);
+		struct bpf_prog_info info = {0};
+		uint32_t size = sizeof(info);
+
+		if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			return -errno;
+		statistics[kind].name = bpf_program__name(program);
+		statistics[kind].runs = info.run_cnt;
+		statistics[kind].nanoseconds = info.run_time_ns;
+	}
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The BPF programs: open, configure, load, attach, detach. Nothing here knows
+ * what an event means or how a target was found.
+ */
+#ifndef HDTRACE_ATTACH_TRACER_H
+#define HDTRACE_ATTACH_TRACER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <hdtrace/event.h>
+#include <hdtrace/program.h>
+
+/* The programs of bpf/. */
+enum program_kind {
+	PROGRAM_OPERATOR,
+	PROGRAM_ALLOCATED,
+	PROGRAM_FREED,
+	PROGRAM_RESIZED,
+	PROGRAM_NODE,
+	PROGRAM_GRADIENT,
+	PROGRAM_FINALIZED,
+	PROGRAMS,
+};
+
+struct tracer_options {
+	uint64_t ring_size; /* bytes, a power of two and a multiple of the page size */
+};
+
+/* What the kernel says about one program's runs, with run-time statistics on. */
+struct program_statistics {
+	const char *name;
+	uint64_t runs, nanoseconds;
+};
+
+struct tracer;
+
+/*
+ * Load the programs. On failure returns a negative errno and *message is a text
+ * that says what to do, to be freed by the caller; else it is NULL.
+ */
+int tracer_open(const struct tracer_options *options, struct tracer **tracer, char **message);
+
+/* Detach everything and unload. */
+void tracer_close(struct tracer *tracer);
+
+int tracer_ring_descriptor(const struct tracer *tracer);
+
+/* Reserve `count` hook descriptions; returns the index of the first, or -ENOSPC. */
+int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count);
+
+int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings);
+
+/*
+ * Set probes on a file for one process, by one link. `offsets` are in the file.
+ * The file is given by descriptor, so that it is that inode whatever its path.
+ * Returns the number of a link for tracer_detach, or a negative errno.
+ */
+int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
+	const uint64_t *cookies, size_t count);
+
+void tracer_detach(struct tracer *tracer, int link);
+
+/* Sum of the counters of a target over the CPUs. */
+int tracer_counters(const struct tracer *tracer, uint32_t target, struct event_counters *counters);
+
+/* Turn on the kernel's run-time statistics for as long as the tracer lives. */
+int tracer_statistics_enable(struct tracer *tracer);
+int tracer_statistics(const struct tracer *tracer, struct program_statistics statistics[PROGRAMS]);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* /proc/PID/maps (proc(5)): one line a mapping, "start-end perms offset major:minor inode path". */
+#include "target/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <stb/stb_ds.h>
+
+/* A process with more text than this in its maps is not read: 64 Ki mappings are the kernel's usual limit. */
+#define MAPS_TEXT_MAX (32u << 20)
+#define MAPS_READ_STEP (256u << 10)
+#define PROC_PATH_MAX 96 /* "/proc/<pid>/map_files/<start>-<end>" with the longest numbers */
+
+static int file_known(const struct mapped_file *files, uint64_t device, uint64_t inode)
+{
+	for (ptrdiff_t index = arrlen(files) - 1; index >= 0; index--)
+		if (files[index].device == device && files[index].inode == inode)
+			return 1;
+	return 0;
+}
+
+static int line_parse(const char *line, size_t length, struct mapped_file *file)
+{
+	unsigned int major_number, minor_number;
+	char permissions[5];
+	int path_at = 0;
+	const char *path;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &file->start, &file->end,
+		    permissions, &file->offset, &major_number, &minor_number, &file->inode, &path_at) != 7)
+		return -EINVAL;
+	if ((size_t)path_at > length || permissions[2] != 'x' || !file->inode || file->end <= file->start)
+		return -EINVAL;
+	path = line + path_at;
+	while (path < line + length && *path == ' ')
+		path++;
+	file->device = makedev(major_number, minor_number);
+	file->path = strndup(path, length - (size_t)(path - line));
+	return file->path ? 0 : -ENOMEM;
+}
+
+int maps_parse(const char *text, struct mapped_file **files)
+{
+	*files = NULL;
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		struct mapped_file file = {0};
+		int error = line_parse(text, length, &file);
+
+		if (error == -ENOMEM) {
+			maps_free(*files);
+			*files = NULL;
+			return error;
+		}
+		if (!error && !file_known(*files, file.device, file.inode))
+			arrput(*files, file);
+		else
+			free(file.path);
+		text += length + (text[length] == '\n');
+	}
+	return 0;
+}
+
+int maps_read(pid_t pid, struct mapped_file **files)
+{
+	char path[PROC_PATH_MAX], *text = NULL;
+	size_t size = 0, used = 0;
+	int error = 0, fd;
+
+	*files = NULL;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t count;
+
+		if (size - used < 2) {
+			char *larger = size < MAPS_TEXT_MAX ? realloc(text, size + MAPS_READ_STEP) : NULL;
+
+			if (!larger) {
+				error = -ENOMEM;
+				goto cleanup;
+			}
+			text = larger;
+			size += MAPS_READ_STEP;
+		}
+		count = read(fd, text + used, size - used - 1);
+		if (count < 0) {
+			error = -errno;
+			goto cleanup;
+		}
+		if (!count)
+			break;
+		used += (size_t)count;
+	}
+	text[used] = '\0';
+	error = maps_parse(text, files);
+cleanup:
+	free(text);
+	close(fd);
+	return error;
+}
+
+void maps_free(struct mapped_file *files)
+{
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		free(files[index].path);
+	arrfree(files);
+}
+
+int mapped_file_open(pid_t pid, const struct mapped_file *file)
+{
+	char path[PROC_PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, file->start, file->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

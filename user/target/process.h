@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Facts of a process: what it runs, for whom, its place in a job, and whether it still lives. */
+#ifndef HDTRACE_TARGET_PROCESS_H
+#define HDTRACE_TARGET_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct process {
+	pid_t pid;
+	int pidfd; /* readable when the process has ended */
+	uid_t uid;
+	char *command;      /* arguments joined by spaces, or the name in brackets */
+	char *executable;   /* path as the target sees it, NULL when unknown */
+	char *environment;  /* as it was at exec: NUL-separated, may be NULL */
+	size_t environment_size;
+};
+
+/*
+ * Open a process. Returns 0, -ESRCH when there is none, -ENOTSUP for a thread
+ * that is not its process's leader, else a negative errno.
+ */
+int process_open(pid_t pid, struct process *process);
+void process_close(struct process *process);
+
+/* Read command, executable and environment again: after an exec. */
+int process_refresh(struct process *process);
+
+/* Value of an environment variable at exec time, NULL when unset. */
+const char *process_environment(const struct process *process, const char *name);
+
+/* An environment variable as a number from 0 on; returns false when unset or no such number. */
+bool process_environment_number(const struct process *process, const char *name, long *value);
+
+bool process_is_alive(const struct process *process);
+
+#endif
