@@ -13,17 +13,7 @@
 #include <hdtrace/event.h>
 #include <hdtrace/program.h>
 
-/* The programs of bpf/. */
-enum program_kind {
-	PROGRAM_OPERATOR,
-	PROGRAM_ALLOCATED,
-	PROGRAM_FREED,
-	PROGRAM_RESIZED,
-	PROGRAM_NODE,
-	PROGRAM_GRADIENT,
-	PROGRAM_FINALIZED,
-	PROGRAMS,
-};
+#include "probe/program_kind.h"
 
 struct tracer_options {
 	uint64_t ring_size; /* bytes, a power of two and a multiple of the page size */

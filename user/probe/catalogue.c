@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The table. Symbols are those of PyTorch 1.13 to 2.14 (libstdc++ ABI) and of CPython. */
+#include "probe/catalogue.h"
+
+#include <string.h>
+
+static const struct catalogue_row rows[] = {
+	{LIBRARY_C10, PROGRAM_ALLOCATED, "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+		"c10::ProfiledCPUMemoryReporter::New", "no memory blocks", true},
+	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+		"c10::ProfiledCPUMemoryReporter::Delete", "no ends of memory blocks", true},
+	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm",
+		"at::native::resize_bytes_cpu", "resized storages look like other allocations outside operators", false},
+	{LIBRARY_TORCH_CPU, PROGRAM_NODE,
+		"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferE"
+		"RKS2_INS0_10ReadyQueueEE",
+		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only", false},
+	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT, "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
+		"torch::autograd::AccumulateGrad::apply", "no categories Gradient and Parameter", false},
+	{LIBRARY_PYTHON, PROGRAM_FINALIZED, "Py_FinalizeEx", "Py_FinalizeEx",
+		"blocks freed while the interpreter shuts down are not persistent", false},
+};
+
+const struct catalogue_row *catalogue_rows(size_t *count)
+{
+	*count = sizeof(rows) / sizeof(rows[0]);
+	return rows;
+}
+
+/* File names that start so, with the role they may have. */
+static const struct {
+	const char *prefix;
+	enum library_role role;
+} names[] = {
+	{"libtorch_cpu.so", LIBRARY_TORCH_CPU},
+	{"libc10.so", LIBRARY_C10},
+	{"libpython3", LIBRARY_PYTHON},
+	{"python", LIBRARY_PYTHON},
+};
+
+enum library_role library_role_of(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	for (size_t index = 0; index < sizeof(names) / sizeof(names[0]); index++)
+		if (!strncmp(name, names[index].prefix, strlen(names[index].prefix)))
+			return names[index].role;
+	return LIBRARY_NONE;
+}
+
+const char *library_role_name(enum library_role role)
+{
+	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "Python"};
+
+	return role < LIBRARY_ROLES ? role_names[role] : "?";
+}

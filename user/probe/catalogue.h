@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The catalogue: which symbol of which library is what kind of event, and what
+ * is lost without it. Operators are too many for a table of names; they are
+ * found by their pattern (torch/operators.h).
+ */
+#ifndef HDTRACE_PROBE_CATALOGUE_H
+#define HDTRACE_PROBE_CATALOGUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "probe/program_kind.h"
+
+enum library_role {
+	LIBRARY_NONE,
+	LIBRARY_C10,       /* allocator of storages */
+	LIBRARY_TORCH_CPU, /* operators, autograd */
+	LIBRARY_PYTHON,    /* the interpreter, as a library or as the program itself */
+	LIBRARY_ROLES,
+};
+
+struct catalogue_row {
+	enum library_role library;
+	enum program_kind program;
+	const char *symbol;  /* as it stands in the symbol table */
+	const char *readable; /* for messages */
+	const char *without; /* what does not work when it is missing */
+	bool needed;         /* without it there is nothing to report */
+};
+
+const struct catalogue_row *catalogue_rows(size_t *count);
+
+/* What a mapped file may be, by its name; LIBRARY_NONE for files of no interest. */
+enum library_role library_role_of(const char *path);
+
+const char *library_role_name(enum library_role role);
+
+#endif

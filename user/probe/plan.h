@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The plan for one library file: where each probe goes, what each operator hook
+ * reads, which layouts hold, and what is missing. It depends on the file alone,
+ * so that processes with the same library share it.
+ */
+#ifndef HDTRACE_PROBE_PLAN_H
+#define HDTRACE_PROBE_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hdtrace/program.h>
+
+#include "probe/catalogue.h"
+#include "python/layout.h"
+#include "torch/layout.h"
+
+struct elf_file;
+
+struct plan_point {
+	enum program_kind program;
+	uint64_t offset; /* in the file */
+};
+
+/* What was found out, good or bad; told by `hdtrace doctor` and, where bad, at attach. */
+struct plan_finding {
+	bool good;
+	bool fatal;   /* nothing can be reported without it */
+	char *what;   /* "c10::ProfiledCPUMemoryReporter::New at +0, emulated" */
+	char *remedy; /* what does not work and what to do; NULL when good */
+};
+
+struct library_plan {
+	enum library_role role;
+	char *build_id;
+	struct elf_file *elf;
+
+	struct plan_point *points; /* stb_ds: hooks of the catalogue */
+
+	/* Operators, stb_ds; hook_offsets[i] is where hooks[i] goes. */
+	struct hook_description *hooks;
+	uint64_t *hook_offsets;
+	char **operator_names;
+	uint32_t *operator_flags; /* enum operator_flag */
+	bool sparse; /* hooks at call sites, not at every entry */
+
+	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
+	const struct torch_layout *torch;   /* NULL: unknown version */
+	const struct python_layout *python; /* NULL: unknown version */
+	uint64_t keys_got;       /* address in the file, 0: not found */
+	uint64_t python_runtime; /* address of _PyRuntime in the file, 0: not found */
+
+	struct plan_finding *findings; /* stb_ds */
+};
+
+/* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */
+int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
+void library_plan_free(struct library_plan *plan);
+
+/* Difference between addresses in the process and in the file, from where an executable segment is mapped. */
+int library_plan_bias(const struct library_plan *plan, uint64_t mapped_at, uint64_t mapped_offset, uint64_t *bias);
+
+#endif

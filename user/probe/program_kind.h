@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The programs of bpf/, by what a hit of each means. */
+#ifndef HDTRACE_PROBE_PROGRAM_KIND_H
+#define HDTRACE_PROBE_PROGRAM_KIND_H
+
+enum program_kind {
+	PROGRAM_OPERATOR,  /* operator.bpf.c */
+	PROGRAM_ALLOCATED, /* allocator.bpf.c */
+	PROGRAM_FREED,
+	PROGRAM_RESIZED,
+	PROGRAM_NODE,      /* autograd.bpf.c */
+	PROGRAM_GRADIENT,
+	PROGRAM_FINALIZED, /* process.bpf.c */
+	PROGRAMS,
+};
+
+#endif

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What goes into the capture beside the events: how it was made, of whom, and what was lost. */
+#include "record/session.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include <yajl/yajl_gen.h>
+
+#include "model/containers.h"
+
+uint64_t monotonic_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void session_tell(const struct session *session, const char *format, ...)
+{
+	va_list arguments;
+
+	if (session->options->quiet)
+		return;
+	va_start(arguments, format);
+	fputs("hdtrace: ", stderr);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+}
+
+static void capture_check(struct session *session, struct target *target, int error)
+{
+	if (!error)
+		return;
+	if (target)
+		target->lost_capture++;
+	if (!session->capture_error) {
+		session->capture_error = error;
+		session_tell(session, "cannot write the capture: %s; what was written until now stays readable",
+			strerror(-error));
+	}
+}
+
+void session_keep(struct session *session, struct target *target, const struct event *record)
+{
+	capture_check(session, target, capture_writer_append(session->capture, record));
+	if (session->replay)
+		replay_record(session->replay, record);
+}
+
+void session_keep_code(struct session *session, struct target *target, const struct python_code *code)
+{
+	struct capture_code kept = {
+		.code = code->address,
+		.first_instruction = code->first_instruction,
+		.first_line = code->first_line,
+		.table_format = code->table_format,
+		.file = code->file,
+		.name = code->name,
+		.qualified_name = code->qualified_name,
+		.table = code->table,
+		.table_length = code->table_length,
+	};
+
+	capture_check(session, target, capture_writer_code(session->capture, target->index, &kept));
+}
+
+void session_keep_losses(struct session *session)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		struct target *target = session->targets[index];
+		struct event_counters counters;
+
+		if (!target->announced || tracer_counters(session->tracer, target->index, &counters))
+			continue;
+		counters.lost[LOSS_CODE] += target->lost_code;
+		counters.lost[LOSS_CAPTURE] += target->lost_capture;
+		capture_writer_loss(session->capture, target->index, &counters);
+	}
+}
+
+/* --- JSON records ------------------------------------------------------------ */
+
+static yajl_gen json_begin(void)
+{
+	yajl_gen json = yajl_gen_alloc(NULL);
+
+	if (json)
+		yajl_gen_map_open(json);
+	return json;
+}
+
+static void json_key(yajl_gen json, const char *key)
+{
+	yajl_gen_string(json, (const unsigned char *)key, strlen(key));
+}
+
+static void json_text(yajl_gen json, const char *key, const char *text)
+{
+	json_key(json, key);
+	if (text)
+		yajl_gen_string(json, (const unsigned char *)text, strlen(text));
+	else
+		yajl_gen_null(json);
+}
+
+static void json_number(yajl_gen json, const char *key, long long number)
+{
+	json_key(json, key);
+	yajl_gen_integer(json, number);
+}
+
+static void json_flag(yajl_gen json, const char *key, bool flag)
+{
+	json_key(json, key);
+	yajl_gen_bool(json, flag);
+}
+
+static int json_keep(struct session *session, yajl_gen json, uint16_t kind, struct target *target)
+{
+	const unsigned char *text;
+	size_t length;
+	int error;
+
+	if (!json)
+		return -ENOMEM;
+	yajl_gen_map_close(json);
+	error = yajl_gen_get_buf(json, &text, &length) == yajl_gen_status_ok ? 0 : -ENOMEM;
+	if (!error)
+		error = capture_writer_text(session->capture, kind, target ? target->index : 0, (const char *)text);
+	yajl_gen_free(json);
+	capture_check(session, target, error);
+	return error;
+}
+
+static const char *level_name(const struct session *session)
+{
+	return session->options->level == LEVEL_LITE ? "lite" : "full";
+}
+
+int session_describe(struct session *session)
+{
+	yajl_gen json = json_begin();
+	struct utsname system;
+
+	if (!json)
+		return -ENOMEM;
+	uname(&system);
+	json_text(json, "hdtrace_version", HDTRACE_VERSION);
+	json_text(json, "host", system.nodename);
+	json_text(json, "kernel", system.release);
+	json_text(json, "machine", system.machine);
+	json_text(json, "level", level_name(session));
+	json_number(json, "ring_size", (long long)session->options->ring_size);
+	return json_keep(session, json, CAPTURE_SESSION, NULL);
+}
+
+static void json_version(yajl_gen json, const char *key, const struct library_plan *plan)
+{
+	char text[32]; /* two ints and a dot */
+
+	snprintf(text, sizeof(text), "%d.%d", plan ? plan->version_major : 0, plan ? plan->version_minor : 0);
+	json_text(json, key, plan && plan->version_major ? text : NULL);
+}
+
+static void json_variable(yajl_gen json, const char *key, const struct process *process, const char *name)
+{
+	long number;
+
+	json_key(json, key);
+	if (process_environment_number(process, name, &number))
+		yajl_gen_integer(json, number);
+	else
+		yajl_gen_null(json);
+}
+
+static void json_libraries(yajl_gen json, const struct target *target)
+{
+	json_key(json, "libraries");
+	yajl_gen_array_open(json);
+	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
+		if (!target->libraries[role])
+			continue;
+		yajl_gen_map_open(json);
+		json_text(json, "role", library_role_name((enum library_role)role));
+		json_text(json, "path", target->library_paths[role]);
+		json_text(json, "build_id", target->libraries[role]->build_id);
+		yajl_gen_map_close(json);
+	}
+	yajl_gen_array_close(json);
+}
+
+int target_describe(struct session *session, struct target *target)
+{
+	const struct library_plan *torch = target->libraries[LIBRARY_TORCH_CPU];
+	yajl_gen json = json_begin();
+	int error;
+
+	if (!json)
+		return -ENOMEM;
+	json_number(json, "pid", target->process.pid);
+	json_number(json, "uid", target->process.uid);
+	json_text(json, "command", target->process.command);
+	json_text(json, "executable", target->process.executable);
+	json_number(json, "rank", target->rank);
+	json_text(json, "rank_source", target->rank_source);
+	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
+	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
+	json_flag(json, "from_start", target->from_start);
+	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
+	json_text(json, "level", level_name(session));
+	json_text(json, "hooks", torch && torch->sparse ? "sparse" : "plain");
+	json_number(json, "hook_count", torch ? arrlen(torch->hooks) : 0);
+	json_version(json, "torch_version", torch);
+	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);
+	json_libraries(json, target);
+	error = json_keep(session, json, CAPTURE_TARGET, target);
+	for (ptrdiff_t name = 0; torch && !error && name < arrlen(torch->operator_names); name++)
+		error = capture_writer_operator(session->capture, target->index, (uint16_t)name,
+			torch->operator_names[name], torch->operator_flags[name]);
+	target->announced = !error;
+	return error;
+}
+
+void target_end(struct session *session, struct target *target, const char *reason)
+{
+	yajl_gen json;
+
+	if (target->ended)
+		return;
+	target->ended = true;
+	json = target->announced ? json_begin() : NULL;
+	if (!json)
+		return;
+	json_text(json, "reason", reason);
+	json_number(json, "time_ns", (long long)monotonic_now());
+	json_keep(session, json, CAPTURE_END, target);
+}

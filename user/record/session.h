@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One recording: the programs, the capture, the targets. The parts of
+ * user/record/ share it; the command line only sees recorder.h.
+ */
+#ifndef HDTRACE_RECORD_SESSION_H
+#define HDTRACE_RECORD_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attach/tracer.h"
+#include "model/model.h"
+#include "probe/plan.h"
+#include "python/code.h"
+#include "record/recorder.h"
+#include "replay/replay.h"
+#include "stream/capture_writer.h"
+#include "target/maps.h"
+#include "target/process.h"
+
+/* A library file that was planned; processes that map the same inode share it. */
+struct planned_library {
+	uint64_t device, inode;
+	struct library_plan *plan; /* NULL: it could not be planned */
+	int first_hook;            /* index of its first hook description, -1: not given to the programs yet */
+};
+
+/* A code object that the capture already has. */
+struct known_code {
+	uint64_t key; /* address */
+	struct python_code value;
+};
+
+struct target {
+	uint16_t index;
+	struct process process;
+	long rank;
+	const char *rank_source;
+	bool candidate;  /* a child that may turn out to train; no target yet */
+	bool scanned;    /* its maps were read at least once */
+	bool maps_stale; /* something was mapped since */
+	bool announced;  /* the capture has its CAPTURE_TARGET record */
+	bool from_start; /* PyTorch was mapped after we came */
+	bool ended;
+	uint64_t attach_time_ns;
+	uint64_t received; /* records from the ring */
+	uint64_t lost_code, lost_capture;
+	struct target_settings settings;
+	const struct library_plan *libraries[LIBRARY_ROLES];
+	char *library_paths[LIBRARY_ROLES];
+	uint64_t bias[LIBRARY_ROLES];
+	int *links;               /* stb_ds */
+	struct known_code *codes; /* stb_ds hash map */
+};
+
+struct session {
+	const struct record_options *options;
+	struct tracer *tracer;
+	struct capture_writer *capture;
+	int capture_error;                 /* the first that writing met */
+	struct planned_library *libraries; /* stb_ds */
+	struct target **targets;           /* stb_ds; targets[i]->index == i */
+	struct target **candidates;        /* stb_ds: children of a started command that do not train (yet) */
+	/* Counting steps while recording, only where --steps asks for it. */
+	struct model *model;
+	struct replay *replay;
+	uint64_t records, bytes; /* received from the ring */
+};
+
+uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
+
+/* To a person, on stderr; nothing when --quiet. */
+void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Keep a record: in the capture, and for the step counter. */
+void session_keep(struct session *session, struct target *target, const struct event *record);
+void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
+void session_keep_losses(struct session *session);
+int session_describe(struct session *session);                       /* CAPTURE_SESSION */
+int target_describe(struct session *session, struct target *target); /* CAPTURE_TARGET and the names */
+void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
+
+/* codes.c: the capture has every code object of a stack before the stack. */
+void codes_keep(struct session *session, struct target *target, const struct event *record);
+void codes_forget(struct target *target);
+
+/*
+ * targets.c. A target is added by its pid: 0, or a negative errno. Scanning
+ * looks at what it has mapped and probes what is new.
+ */
+int target_add(struct session *session, pid_t pid, struct target **target);
+int candidate_add(struct session *session, pid_t pid);
+struct target *target_find(struct session *session, pid_t pid);
+int target_scan(struct session *session, struct target *target);
+/* A candidate that maps PyTorch becomes a target. */
+void candidate_scan(struct session *session, struct target *candidate);
+void target_forget_image(struct session *session, struct target *target);
+void targets_free(struct session *session);
+
+#endif
