@@ -14,9 +14,8 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <stb/stb_ds.h>
-
 #include "hdtrace.skel.h"
+#include "model/containers.h"
 
 /* Wake the reader when so much of the ring waits; it polls besides. */
 #define WAKE_FRACTION 4
@@ -25,7 +24,9 @@
 #define FD_PATH_MAX 32
 
 struct tracer {
+	struct tracer_options options;
 	struct hdtrace_bpf *skeleton;
+	struct ring_buffer *ring;
 	struct bpf_link **links; /* stb_ds; NULL where detached */
 	uint32_t hook_count;
 	int statistics_fd;
@@ -95,6 +96,14 @@ static char *message_of(int error)
 	return text;
 }
 
+static int ring_handle(void *context, void *data, size_t size)
+{
+	const struct tracer *tracer = context;
+
+	tracer->options.handle(tracer->options.context, data, size);
+	return 0;
+}
+
 int tracer_open(const struct tracer_options *options, struct tracer **out, char **message)
 {
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
@@ -104,6 +113,7 @@ int tracer_open(const struct tracer_options *options, struct tracer **out, char 
 	*message = NULL;
 	if (!tracer)
 		return -ENOMEM;
+	tracer->options = *options;
 	tracer->statistics_fd = -1;
 	libbpf_set_print(libbpf_print);
 	tracer->skeleton = hdtrace_bpf__open();
@@ -118,6 +128,11 @@ int tracer_open(const struct tracer_options *options, struct tracer **out, char 
 	error = hdtrace_bpf__load(tracer->skeleton);
 	if (error)
 		goto cleanup;
+	tracer->ring = ring_buffer__new(bpf_map__fd(tracer->skeleton->maps.events), ring_handle, tracer, NULL);
+	if (!tracer->ring) {
+		error = -errno;
+		goto cleanup;
+	}
 	*out = tracer;
 	return 0;
 cleanup:
@@ -133,15 +148,23 @@ void tracer_close(struct tracer *tracer)
 	for (ptrdiff_t link = 0; link < arrlen(tracer->links); link++)
 		bpf_link__destroy(tracer->links[link]);
 	arrfree(tracer->links);
+	ring_buffer__free(tracer->ring);
 	if (tracer->statistics_fd >= 0)
 		close(tracer->statistics_fd);
 	hdtrace_bpf__destroy(tracer->skeleton);
 	free(tracer);
 }
 
-int tracer_ring_descriptor(const struct tracer *tracer)
+int tracer_descriptor(const struct tracer *tracer)
 {
-	return bpf_map__fd(tracer->skeleton->maps.events);
+	return ring_buffer__epoll_fd(tracer->ring);
+}
+
+int tracer_read(struct tracer *tracer)
+{
+	int count = ring_buffer__consume(tracer->ring);
+
+	return count < 0 ? count : 0;
 }
 
 int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count)

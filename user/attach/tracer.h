@@ -17,6 +17,8 @@
 
 struct tracer_options {
 	uint64_t ring_size; /* bytes, a power of two and a multiple of the page size */
+	void (*handle)(void *context, const struct event *record, size_t size);
+	void *context;
 };
 
 /* What the kernel says about one program's runs, with run-time statistics on. */
@@ -36,7 +38,11 @@ int tracer_open(const struct tracer_options *options, struct tracer **tracer, ch
 /* Detach everything and unload. */
 void tracer_close(struct tracer *tracer);
 
-int tracer_ring_descriptor(const struct tracer *tracer);
+/* Readable when enough records wait; they should be read every 20 ms all the same. */
+int tracer_descriptor(const struct tracer *tracer);
+
+/* Hand over the records that wait, in order. `record` is valid during the call only. */
+int tracer_read(struct tracer *tracer);
 
 /* Reserve `count` hook descriptions; returns the index of the first, or -ENOSPC. */
 int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count);

@@ -18,6 +18,9 @@
 
 struct elf_file;
 
+/* Which operator hooks to use: at every entry, or only at the last call site before the backend. */
+enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
+
 struct plan_point {
 	enum program_kind program;
 	uint64_t offset; /* in the file */
@@ -55,7 +58,7 @@ struct library_plan {
 };
 
 /* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */
-int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
+int library_plan_make(int fd, enum library_role role, enum hooks_choice hooks, struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);
 
 /* Difference between addresses in the process and in the file, from where an executable segment is mapped. */

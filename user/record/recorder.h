@@ -10,7 +10,9 @@
 #include <hdtrace/event.h>
 #include <hdtrace/program.h>
 
-enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
+#include "probe/plan.h"
+
+
 
 #define RECORD_PIDS_MAX 128
 

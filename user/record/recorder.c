@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The loop of a recording: records from the ring go into the capture, new
+ * libraries get their probes, and the trace ends at the first of its reasons.
+ */
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "model/containers.h"
+#include "record/session.h"
+#include "target/watch.h"
+
+#define NANOSECONDS 1000000000ull
+#define POLL_MILLISECONDS 20
+/* A killed recorder loses at most so much: the capture's last chunk. */
+#define FLUSH_NANOSECONDS NANOSECONDS
+#define PROGRESS_NANOSECONDS (NANOSECONDS / 2)
+/* Where perf events are forbidden, maps are read again and again instead. */
+#define RESCAN_NANOSECONDS (NANOSECONDS / 20)
+
+struct recorder {
+	struct session session;
+	struct record_result *result;
+	struct watch *watch; /* NULL: not allowed here */
+	int epoll, signals;
+	uint64_t start, last_flush, last_progress, last_rescan;
+	bool progress; /* a terminal shows it */
+};
+
+/* --- records ---------------------------------------------------------------------- */
+
+static void record_handle(void *context, const struct event *record, size_t size)
+{
+	struct recorder *recorder = context;
+	struct session *session = &recorder->session;
+	struct target *target;
+
+	if (size < sizeof(*record) || record->target >= arrlen(session->targets))
+		return;
+	target = session->targets[record->target];
+	session->records++;
+	session->bytes += size;
+	target->received++;
+	if (target->ended)
+		return;
+	if (record->flags & EVENT_STACK)
+		codes_keep(session, target, record);
+	session_keep(session, target, record);
+	if (record->kind == EVENT_FINALIZE)
+		target_end(session, target, "finalize");
+}
+
+static void marker_keep(struct session *session, struct target *target, uint16_t kind)
+{
+	struct event marker = {
+		.time_ns = monotonic_now(),
+		.size = sizeof(marker),
+		.thread_id = (uint32_t)target->process.pid,
+		.kind = kind,
+		.target = target->index,
+	};
+
+	if (target->announced && !target->ended)
+		session_keep(session, target, &marker);
+}
+
+/* --- life of targets ---------------------------------------------------------------- */
+
+static bool descends(const struct recorder *recorder, pid_t parent)
+{
+	return recorder->session.options->command && target_find((struct session *)&recorder->session, parent);
+}
+
+static void target_execed(struct recorder *recorder, struct target *target)
+{
+	struct session *session = &recorder->session;
+
+	if (!target->candidate) {
+		tracer_read(session->tracer);
+		if (target->announced && target->received) {
+			/* What was traced belongs to the old image; the new one is another trace. */
+			marker_keep(session, target, EVENT_EXEC);
+			target_end(session, target, "exec");
+			if (candidate_add(session, target->process.pid))
+				return;
+			return;
+		}
+		target->announced = false;
+		target_forget_image(session, target);
+	}
+	process_refresh(&target->process);
+	target->maps_stale = true;
+}
+
+static void watch_handle(void *context, const struct watch_event *event)
+{
+	struct recorder *recorder = context;
+	struct session *session = &recorder->session;
+	struct target *target = target_find(session, event->pid);
+
+	switch (event->kind) {
+	case WATCH_MAPPED:
+		if (target)
+			target->maps_stale = true;
+		break;
+	case WATCH_EXEC:
+		if (target)
+			target_execed(recorder, target);
+		break;
+	case WATCH_FORKED:
+		if (!target && descends(recorder, event->parent))
+			candidate_add(session, event->pid);
+		break;
+	case WATCH_LOST:
+		recorder->last_rescan = 0;
+		break;
+	}
+}
+
+static void maps_rescan(struct recorder *recorder)
+{
+	struct session *session = &recorder->session;
+	uint64_t now = monotonic_now();
+	bool all = (!recorder->watch || !recorder->last_rescan) && now - recorder->last_rescan > RESCAN_NANOSECONDS;
+
+	if (all)
+		recorder->last_rescan = now;
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		struct target *target = session->targets[index];
+		int error;
+
+		if (target->ended || (!all && !target->maps_stale))
+			continue;
+		error = target_scan(session, target);
+		if (error && error != -ESRCH && process_is_alive(&target->process))
+			session_tell(session, "pid %d: cannot set probes: %s", target->process.pid, strerror(-error));
+	}
+	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
+		if (all || session->candidates[index]->maps_stale)
+			candidate_scan(session, session->candidates[index]);
+}
+
+static void candidates_drop_dead(struct session *session)
+{
+	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--) {
+		struct target *candidate = session->candidates[index];
+
+		if (process_is_alive(&candidate->process))
+			continue;
+		process_close(&candidate->process);
+		free(candidate);
+		arrdel(session->candidates, index);
+	}
+}
+
+/* Returns whether any process is left to trace. */
+static bool targets_check(struct recorder *recorder)
+{
+	struct session *session = &recorder->session;
+	bool left = false;
+
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		struct target *target = session->targets[index];
+
+		if (target->ended)
+			continue;
+		if (process_is_alive(&target->process)) {
+			left = true;
+			continue;
+		}
+		tracer_read(session->tracer); /* a dead process sends nothing more */
+		marker_keep(session, target, EVENT_EXIT);
+		target_end(session, target, "exit");
+	}
+	candidates_drop_dead(session);
+	return left || arrlen(session->candidates);
+}
+
+/* --- a command of our own --------------------------------------------------------------- */
+
+static int command_start(struct recorder *recorder, int *go)
+{
+	const struct record_options *options = recorder->session.options;
+	int gate[2];
+	pid_t pid;
+
+	if (pipe(gate))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		sigset_t none;
+		char byte;
+
+		close(gate[1]);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (read(gate[0], &byte, 1) != 1)
+			_exit(127); /* hdtrace failed or died before it could trace */
+		close(gate[0]);
+		execvp(options->command[0], options->command);
+		fprintf(stderr, "hdtrace: cannot run %s: %s\n", options->command[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	close(gate[0]);
+	*go = gate[1];
+	recorder->result->command_pid = pid;
+	return 0;
+}
+
+static void command_reap(struct record_result *result)
+{
+	if (result->command_pid && !result->command_ended &&
+		waitpid(result->command_pid, &result->command_status, WNOHANG) == result->command_pid)
+		result->command_ended = true;
+}
+
+void recorder_wait_command(struct record_result *result)
+{
+	sigset_t awaited;
+	siginfo_t info;
+
+	sigemptyset(&awaited);
+	sigaddset(&awaited, SIGINT);
+	sigaddset(&awaited, SIGTERM);
+	sigaddset(&awaited, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &awaited, NULL);
+	for (command_reap(result); result->command_pid && !result->command_ended; command_reap(result))
+		if (sigwaitinfo(&awaited, &info) == SIGTERM)
+			kill(result->command_pid, SIGTERM);
+}
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+static const char *open_advice(int error)
+{
+	switch (-error) {
+	case ESRCH:
+		return "there is no such process; see `ps -ef`";
+	case ENOTSUP:
+		return "this is a thread, give the pid of its process";
+	case EPERM:
+	case EACCES:
+		return "no permission; run hdtrace as root (sudo)";
+	case ENOSPC:
+		return "too many processes for one hdtrace";
+	}
+	return strerror(-error);
+}
+
+static int pids_add(struct session *session)
+{
+	for (int index = 0; index < session->options->pid_count; index++) {
+		pid_t pid = session->options->pids[index];
+		struct target *target;
+		int error = target_add(session, pid, &target);
+
+		if (!error)
+			error = target_scan(session, target);
+		if (error) {
+			fprintf(stderr, "hdtrace: pid %d: %s\n", pid, open_advice(error));
+			return error;
+		}
+		if (!target->announced)
+			session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
+				pid, target->process.command);
+	}
+	return 0;
+}
+
+static int interest_add(struct recorder *recorder, int fd)
+{
+	struct epoll_event interest = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(recorder->epoll, EPOLL_CTL_ADD, fd, &interest) ? -errno : 0;
+}
+
+static int descriptors_open(struct recorder *recorder)
+{
+	sigset_t handled;
+	int error;
+
+	sigemptyset(&handled);
+	sigaddset(&handled, SIGINT);
+	sigaddset(&handled, SIGTERM);
+	sigaddset(&handled, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &handled, NULL);
+	recorder->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+	recorder->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (recorder->signals < 0 || recorder->epoll < 0)
+		return -errno;
+	error = interest_add(recorder, recorder->signals);
+	if (!error)
+		error = interest_add(recorder, tracer_descriptor(recorder->session.tracer));
+	if (!error && !watch_open(&recorder->watch))
+		error = interest_add(recorder, watch_descriptor(recorder->watch));
+	return error;
+}
+
+static int step_counter_open(struct session *session)
+{
+	static const struct model_options defaults;
+
+	if (!session->options->steps)
+		return 0;
+	session->model = model_new(&defaults);
+	session->replay = session->model ? replay_new(session->model) : NULL;
+	return session->replay ? 0 : -ENOMEM;
+}
+
+static int recorder_open(struct recorder *recorder)
+{
+	struct session *session = &recorder->session;
+	const struct record_options *options = session->options;
+	struct tracer_options tracing = {
+		.ring_size = options->ring_size, .handle = record_handle, .context = recorder};
+	char *message;
+	int error = tracer_open(&tracing, &session->tracer, &message);
+
+	if (error) {
+		fprintf(stderr, "hdtrace: %s\n", message ? message : strerror(-error));
+		free(message);
+		return error;
+	}
+	error = capture_writer_open(options->capture_path, &session->capture);
+	if (error) {
+		fprintf(stderr, "hdtrace: cannot create %s: %s; choose another folder with -o\n", options->capture_path,
+			strerror(-error));
+		return error;
+	}
+	if (options->statistics)
+		tracer_statistics_enable(session->tracer);
+	error = step_counter_open(session);
+	if (!error)
+		error = descriptors_open(recorder);
+	if (!error)
+		error = session_describe(session);
+	if (error)
+		fprintf(stderr, "hdtrace: cannot start: %s\n", strerror(-error));
+	return error;
+}
+
+/* --- the loop ---------------------------------------------------------------------------------- */
+
+static bool signals_read(struct recorder *recorder)
+{
+	struct signalfd_siginfo info;
+	bool stop = false;
+
+	while (read(recorder->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD) {
+			command_reap(recorder->result);
+			continue;
+		}
+		recorder->result->signal = (int)info.ssi_signo;
+		/* We stand in the command's place: what ends us is meant for it too. */
+		if (info.ssi_signo == SIGTERM && recorder->result->command_pid && !recorder->result->command_ended)
+			kill(recorder->result->command_pid, SIGTERM);
+		stop = true;
+	}
+	return stop;
+}
+
+static void progress_show(struct recorder *recorder, uint64_t now)
+{
+	const struct session *session = &recorder->session;
+
+	if (!recorder->progress || now - recorder->last_progress < PROGRESS_NANOSECONDS)
+		return;
+	recorder->last_progress = now;
+	fprintf(stderr, "\rhdtrace: %.1f s, %llu events, %.1f MiB captured ", (double)(now - recorder->start) / 1e9,
+		(unsigned long long)session->records,
+		(double)capture_writer_bytes(session->capture) / (1 << 20));
+}
+
+static void losses_flush(struct recorder *recorder, uint64_t now)
+{
+	if (now - recorder->last_flush < FLUSH_NANOSECONDS)
+		return;
+	recorder->last_flush = now;
+	session_keep_losses(&recorder->session);
+	capture_writer_flush(recorder->session.capture);
+}
+
+static bool limit_reached(struct recorder *recorder, uint64_t now)
+{
+	const struct session *session = &recorder->session;
+	const struct record_options *options = session->options;
+
+	if (options->duration > 0 && (double)(now - recorder->start) >= options->duration * 1e9) {
+		recorder->result->end = RECORD_END_DURATION;
+		return true;
+	}
+	if (options->steps && model_steps(session->model) >= options->steps) {
+		recorder->result->end = RECORD_END_STEPS;
+		return true;
+	}
+	return false;
+}
+
+static void recorder_loop(struct recorder *recorder)
+{
+	struct session *session = &recorder->session;
+	struct epoll_event ready;
+
+	recorder->start = recorder->last_flush = recorder->last_rescan = monotonic_now();
+	for (;;) {
+		uint64_t now;
+
+		epoll_wait(recorder->epoll, &ready, 1, POLL_MILLISECONDS);
+		tracer_read(session->tracer);
+		if (recorder->watch)
+			watch_read(recorder->watch, watch_handle, recorder);
+		maps_rescan(recorder);
+		now = monotonic_now();
+		if (signals_read(recorder)) {
+			recorder->result->end = RECORD_END_SIGNAL;
+			break;
+		}
+		if (limit_reached(recorder, now))
+			break;
+		if (!targets_check(recorder)) {
+			recorder->result->end = RECORD_END_EXIT;
+			break;
+		}
+		losses_flush(recorder, now);
+		progress_show(recorder, now);
+	}
+	if (recorder->progress)
+		fputc('\n', stderr);
+}
+
+static void targets_finish(struct recorder *recorder)
+{
+	static const char *const reasons[] = {
+		[RECORD_END_EXIT] = "exit",
+		[RECORD_END_DURATION] = "duration",
+		[RECORD_END_STEPS] = "steps",
+		[RECORD_END_SIGNAL] = "interrupt",
+	};
+	struct session *session = &recorder->session;
+
+	tracer_read(session->tracer);
+	session_keep_losses(session);
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		struct target *target = session->targets[index];
+		struct event_counters counters;
+
+		recorder->result->targets += target->announced;
+		target_end(session, target, reasons[recorder->result->end]);
+		if (tracer_counters(session->tracer, target->index, &counters))
+			continue;
+		for (int reason = 0; reason < LOSS_REASONS; reason++)
+			recorder->result->lost += counters.lost[reason];
+		recorder->result->lost += target->lost_code + target->lost_capture;
+	}
+	recorder->result->events = session->records;
+	recorder->result->bytes = capture_writer_bytes(session->capture);
+}
+
+static void statistics_tell(const struct session *session)
+{
+	struct program_statistics statistics[PROGRAMS];
+
+	if (!session->options->statistics || tracer_statistics(session->tracer, statistics))
+		return;
+	for (int kind = 0; kind < PROGRAMS; kind++)
+		if (statistics[kind].runs)
+			fprintf(stderr, "hdtrace: %-22s %12llu hits %8.0f ns each\n", statistics[kind].name,
+				(unsigned long long)statistics[kind].runs,
+				(double)statistics[kind].nanoseconds / (double)statistics[kind].runs);
+}
+
+static void recorder_close(struct recorder *recorder)
+{
+	struct session *session = &recorder->session;
+
+	targets_free(session);
+	tracer_close(session->tracer);
+	watch_close(recorder->watch);
+	replay_free(session->replay);
+	model_free(session->model);
+	capture_writer_close(session->capture);
+	if (recorder->epoll >= 0)
+		close(recorder->epoll);
+	if (recorder->signals >= 0)
+		close(recorder->signals);
+}
+
+int recorder_run(const struct record_options *options, struct record_result *result)
+{
+	struct recorder recorder = {
+		.session.options = options,
+		.result = result,
+		.epoll = -1,
+		.signals = -1,
+		.progress = !options->quiet && !options->command && isatty(STDERR_FILENO),
+	};
+	int error, go = -1;
+
+	memset(result, 0, sizeof(*result));
+	error = recorder_open(&recorder);
+	if (!error && options->command)
+		error = command_start(&recorder, &go);
+	if (!error && options->command) {
+		struct target *target;
+
+		error = target_add(&recorder.session, result->command_pid, &target);
+		if (!error)
+			target->scanned = true; /* its image will be another one */
+		if (!error && write(go, "g", 1) != 1)
+			error = -errno;
+	} else if (!error) {
+		error = pids_add(&recorder.session);
+	}
+	if (!error) {
+		recorder_loop(&recorder);
+		targets_finish(&recorder);
+		statistics_tell(&recorder.session);
+	}
+	if (go >= 0)
+		close(go);
+	recorder_close(&recorder);
+	if (!error && recorder.session.capture_error)
+		error = recorder.session.capture_error;
+	return error;
+}

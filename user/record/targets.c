@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Targets: finding what a process has mapped, planning each library once, and
+ * setting the probes. Nothing is probed before the allocator and the operators
+ * are both there, so that the first operator finds everything in place.
+ */
+#include "record/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/containers.h"
+#include "target/memory.h"
+
+/* pthread_key_t is an index into the thread's first block of specific data below this (glibc). */
+#define PTHREAD_KEYS_FIRST_BLOCK 32
+/* Of struct pthread's specific_1stblock[key].data, from the thread pointer (glibc 2.34 and later, x86_64). */
+#define PTHREAD_SPECIFIC 0x310
+#define PTHREAD_SPECIFIC_STEP 16
+#define PTHREAD_SPECIFIC_DATA 8
+
+/* --- identity ------------------------------------------------------------------ */
+
+static bool rank_taken(const struct session *session, long rank)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		if (session->targets[index]->rank == rank)
+			return true;
+	return false;
+}
+
+static void rank_choose(const struct session *session, struct target *target)
+{
+	target->rank_source = "RANK";
+	if (process_environment_number(&target->process, "RANK", &target->rank) &&
+		!rank_taken(session, target->rank))
+		return;
+	target->rank_source = "order of attach";
+	for (target->rank = 0; rank_taken(session, target->rank);)
+		target->rank++;
+}
+
+static void target_free(struct session *session, struct target *target)
+{
+	target_forget_image(session, target);
+	process_close(&target->process);
+	arrfree(target->links);
+	free(target);
+}
+
+static int target_new(pid_t pid, struct target **out)
+{
+	struct target *target = calloc(1, sizeof(*target));
+	int error;
+
+	*out = NULL;
+	if (!target)
+		return -ENOMEM;
+	error = process_open(pid, &target->process);
+	if (error) {
+		free(target);
+		return error;
+	}
+	*out = target;
+	return 0;
+}
+
+static int target_enlist(struct session *session, struct target *target)
+{
+	if (arrlen(session->targets) >= PROGRAM_TARGETS_MAX)
+		return -ENOSPC;
+	target->index = (uint16_t)arrlen(session->targets);
+	rank_choose(session, target);
+	arrput(session->targets, target);
+	return 0;
+}
+
+int target_add(struct session *session, pid_t pid, struct target **out)
+{
+	struct target *target;
+	int error = target_new(pid, &target);
+
+	if (error)
+		return error;
+	error = target_enlist(session, target);
+	if (error) {
+		target_free(session, target);
+		return error;
+	}
+	*out = target;
+	return 0;
+}
+
+int candidate_add(struct session *session, pid_t pid)
+{
+	struct target *target;
+	int error = target_new(pid, &target);
+
+	if (error)
+		return error;
+	target->candidate = true;
+	target->scanned = true; /* whatever it maps from now on is new */
+	arrput(session->candidates, target);
+	return 0;
+}
+
+struct target *target_find(struct session *session, pid_t pid)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		if (session->targets[index]->process.pid == pid && !session->targets[index]->ended)
+			return session->targets[index];
+	for (ptrdiff_t index = 0; index < arrlen(session->candidates); index++)
+		if (session->candidates[index]->process.pid == pid)
+			return session->candidates[index];
+	return NULL;
+}
+
+void targets_free(struct session *session)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		target_free(session, session->targets[index]);
+	arrfree(session->targets);
+	for (ptrdiff_t index = 0; index < arrlen(session->candidates); index++)
+		target_free(session, session->candidates[index]);
+	arrfree(session->candidates);
+	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++) {
+		library_plan_free(session->libraries[index].plan);
+		free(session->libraries[index].plan);
+	}
+	arrfree(session->libraries);
+}
+
+/* --- libraries ------------------------------------------------------------------ */
+
+/* Tell what is wrong with a library, once. */
+static void findings_tell(const struct session *session, const struct library_plan *plan, const char *path)
+{
+	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
+		const struct plan_finding *finding = &plan->findings[index];
+
+		if (!finding->good || session->options->verbose)
+			session_tell(session, "%s (build-id %s): %s%s%s", path, plan->build_id ? plan->build_id : "none",
+				finding->what, finding->remedy ? "; " : "", finding->remedy ? finding->remedy : "");
+	}
+}
+
+static struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
+	enum library_role role)
+{
+	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = -1};
+	int fd, error;
+
+	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
+		if (session->libraries[index].device == file->device && session->libraries[index].inode == file->inode)
+			return &session->libraries[index];
+	library.plan = calloc(1, sizeof(*library.plan));
+	if (!library.plan)
+		return NULL;
+	fd = mapped_file_open(pid, file);
+	error = fd < 0 ? fd : library_plan_make(fd, role, session->options->hooks, library.plan);
+	if (fd >= 0)
+		close(fd);
+	if (error) {
+		/* A process that has gone says nothing about the file: try again with the next one. */
+		if (error != -ENOENT && error != -ESRCH)
+			session_tell(session, "%s: cannot be read as a library: %s", file->path, strerror(-error));
+		library_plan_free(library.plan);
+		free(library.plan);
+		return NULL;
+	}
+	if (role != LIBRARY_PYTHON || library.plan->python_runtime)
+		findings_tell(session, library.plan, file->path);
+	arrput(session->libraries, library);
+	return &arrlast(session->libraries);
+}
+
+static int library_take(struct session *session, struct target *target, const struct mapped_file *file,
+	enum library_role role)
+{
+	struct planned_library *library = library_plan_of(session, target->process.pid, file, role);
+	int error;
+
+	/* A python program whose interpreter is in a library of its own has nothing to probe. */
+	if (!library || (role == LIBRARY_PYTHON && !library->plan->python_runtime))
+		return 0;
+	error = library_plan_bias(library->plan, file->start, file->offset, &target->bias[role]);
+	if (error)
+		return error;
+	target->libraries[role] = library->plan;
+	free(target->library_paths[role]);
+	target->library_paths[role] = strdup(file->path);
+	return target->library_paths[role] ? 0 : -ENOMEM;
+}
+
+/* --- settings ------------------------------------------------------------------- */
+
+static void settings_of_python(struct target *target)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
+	const struct python_layout *layout = plan ? plan->python : NULL;
+	struct target_settings *settings = &target->settings;
+	uint64_t runtime;
+	uint32_t initialised = 0, key = 0;
+
+	settings->python_thread_slot = 0;
+	if (!layout)
+		return;
+	runtime = target->bias[LIBRARY_PYTHON] + plan->python_runtime;
+	if (memory_read(target->process.pid, runtime + layout->runtime.tss, &initialised, sizeof(initialised)) ||
+		memory_read(target->process.pid, runtime + layout->runtime.tss_key, &key, sizeof(key)) || !initialised ||
+		key >= PTHREAD_KEYS_FIRST_BLOCK)
+		return;
+	settings->python_thread_slot = PTHREAD_SPECIFIC + PTHREAD_SPECIFIC_STEP * key + PTHREAD_SPECIFIC_DATA;
+	settings->python_frame_steps[0] = (uint16_t)layout->thread.frame_steps[0];
+	settings->python_frame_steps[1] =
+		layout->thread.frame_step_count > 1 ? (uint16_t)layout->thread.frame_steps[1] : 0;
+	settings->frame_code = (uint16_t)layout->frame.code;
+	settings->frame_previous = (uint16_t)layout->frame.previous;
+	settings->frame_instruction = (uint16_t)layout->frame.instruction;
+	settings->frame_self = (uint16_t)layout->frame.localsplus;
+}
+
+static void settings_of_torch(struct target *target)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
+	const struct torch_layout *layout = plan->torch;
+	struct target_settings *settings = &target->settings;
+
+	if (!layout)
+		return;
+	settings->keys_got = plan->keys_got ? target->bias[LIBRARY_TORCH_CPU] + plan->keys_got : 0;
+	settings->keys_backend = layout->keys_backend;
+	settings->keys_autograd = layout->keys_autograd;
+	settings->keys_excluded_default = layout->keys_excluded_default;
+	settings->tensor_storage = layout->tensor_storage;
+	settings->storage_data = layout->storage_data;
+	settings->storage_bytes = layout->storage_bytes;
+	settings->optional_value = layout->optional_value;
+	settings->optional_flag = layout->optional_flag;
+	settings->accumulate_variable = layout->accumulate_variable;
+}
+
+/* --- probes --------------------------------------------------------------------- */
+
+static int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
+	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count)
+{
+	int fd = mapped_file_open(target->process.pid, file), link;
+
+	if (fd < 0)
+		return fd;
+	link = tracer_attach(session->tracer, program, target->process.pid, fd, offsets, cookies, count);
+	close(fd);
+	if (link < 0)
+		return link;
+	arrput(target->links, link);
+	return 0;
+}
+
+static int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
+	size_t count = arrlenu(plan->hooks);
+	struct planned_library *library;
+	uint64_t *cookies;
+	int error;
+
+	if (!plan->torch || !count)
+		return 0;
+	library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
+	if (!library)
+		return -ENOENT;
+	if (library->first_hook < 0) {
+		library->first_hook = tracer_hooks_add(session->tracer, plan->hooks, count);
+		if (library->first_hook < 0)
+			return library->first_hook;
+	}
+	cookies = malloc(count * sizeof(*cookies));
+	if (!cookies)
+		return -ENOMEM;
+	for (size_t index = 0; index < count; index++)
+		cookies[index] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
+	error = probes_set(session, target, file, PROGRAM_OPERATOR, plan->hook_offsets, cookies, count);
+	free(cookies);
+	return error;
+}
+
+static int points_probe(struct session *session, struct target *target, const struct mapped_file *file,
+	enum library_role role)
+{
+	const struct library_plan *plan = target->libraries[role];
+	uint64_t cookie = COOKIE(target->index, 0);
+	int error = 0;
+
+	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++)
+		error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
+			&cookie, 1);
+	return error;
+}
+
+static const struct mapped_file *file_of(const struct mapped_file *files, const struct target *target,
+	enum library_role role)
+{
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		if (library_role_of(files[index].path) == role &&
+			!strcmp(files[index].path, target->library_paths[role]))
+			return &files[index];
+	return NULL;
+}
+
+static int target_probe(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	/* Operators before the allocator: a block is then rarely without its operator. */
+	static const enum library_role order[] = {LIBRARY_TORCH_CPU, LIBRARY_C10, LIBRARY_PYTHON};
+	int error;
+
+	target->attach_time_ns = monotonic_now();
+	target->settings.level = (uint16_t)session->options->level;
+	settings_of_torch(target);
+	settings_of_python(target);
+	error = tracer_target_set(session->tracer, target->index, &target->settings);
+	if (!error)
+		error = target_describe(session, target);
+	for (size_t index = 0; !error && index < sizeof(order) / sizeof(order[0]); index++) {
+		const struct mapped_file *file =
+			target->libraries[order[index]] ? file_of(files, target, order[index]) : NULL;
+
+		if (!file)
+			continue;
+		if (order[index] == LIBRARY_TORCH_CPU)
+			error = operators_probe(session, target, file);
+		if (!error)
+			error = points_probe(session, target, file, order[index]);
+	}
+	return error;
+}
+
+int target_scan(struct session *session, struct target *target)
+{
+	bool complete, first = !target->scanned;
+	struct mapped_file *files;
+	int error;
+
+	target->maps_stale = false;
+	if (target->announced || target->ended)
+		return 0;
+	error = maps_read(target->process.pid, &files);
+	if (error)
+		return error;
+	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++) {
+		enum library_role role = library_role_of(files[index].path);
+
+		if (role != LIBRARY_NONE && !target->libraries[role])
+			error = library_take(session, target, &files[index], role);
+	}
+	target->scanned = true;
+	complete = target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
+	if (!error && complete) {
+		target->from_start = !first;
+		error = target_probe(session, target, files);
+	}
+	maps_free(files);
+	return error;
+}
+
+void candidate_scan(struct session *session, struct target *candidate)
+{
+	struct mapped_file *files;
+	bool trains = false;
+
+	candidate->maps_stale = false;
+	if (maps_read(candidate->process.pid, &files))
+		return;
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		trains |= library_role_of(files[index].path) == LIBRARY_TORCH_CPU;
+	maps_free(files);
+	if (!trains)
+		return;
+	for (ptrdiff_t index = 0; index < arrlen(session->candidates); index++)
+		if (session->candidates[index] == candidate)
+			arrdel(session->candidates, index);
+	candidate->candidate = false;
+	process_refresh(&candidate->process);
+	if (target_enlist(session, candidate)) {
+		target_free(session, candidate);
+		return;
+	}
+	target_scan(session, candidate);
+}
+
+void target_forget_image(struct session *session, struct target *target)
+{
+	for (ptrdiff_t index = 0; index < arrlen(target->links); index++)
+		tracer_detach(session->tracer, target->links[index]);
+	arrsetlen(target->links, 0);
+	codes_forget(target);
+	for (int role = 0; role < LIBRARY_ROLES; role++) {
+		target->libraries[role] = NULL;
+		free(target->library_paths[role]);
+		target->library_paths[role] = NULL;
+	}
+	target->scanned = true; /* whatever the new image maps is new */
+}
