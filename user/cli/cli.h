@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The verbs of the command line, one file each, and what they share. */
+#ifndef HDTRACE_CLI_H
+#define HDTRACE_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "report/report.h"
+
+/* Exit status of every verb; `run` gives the command's own unless the trace itself failed. */
+enum exit_status { STATUS_COMPLETE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_LOST = 3 };
+
+/* argv[0] is the verb. Each returns an exit status. */
+int verb_record(int argc, char **argv);
+int verb_run(int argc, char **argv);
+int verb_report(int argc, char **argv);
+int verb_doctor(int argc, char **argv);
+
+enum output_format { FORMAT_CSV = 1 << 0, FORMAT_JSON = 1 << 1, FORMATS_ALL = FORMAT_CSV | FORMAT_JSON };
+
+struct output_options {
+	unsigned int formats; /* enum output_format */
+	bool all_blocks;
+	bool quiet;
+	bool summary_to_stderr;
+	struct report_options report;
+};
+
+/* Create a folder and its parents. Returns 0 or a negative errno. */
+int folder_make(const char *path);
+
+/* "FOLDER/name", to be freed; NULL when memory is out. */
+char *path_join(const char *folder, const char *name);
+
+/*
+ * Make all reports of a capture below `folder` and print the summary. Returns
+ * an exit status; what went wrong was told.
+ */
+int outputs_write(const char *capture, const char *folder, const struct output_options *options);
+
+/* Parse "64M"; K, M, G are powers of 1024. Returns false when it is no size. */
+bool size_parse(const char *text, uint64_t *size);
+
+/* Parse "csv,json" into a mask. Returns false for an unknown name. */
+bool formats_parse(const char *text, unsigned int *formats);
+
+#endif

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `hdtrace record` and `hdtrace run`: one set of options, one recording. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "record/recorder.h"
+
+#define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */
+#define RING_SIZE_MAX (1ull << 30)
+#define FOLDER_DEFAULT "hdtrace-out"
+#define CAPTURE_NAME "capture.hdt"
+
+enum option_key {
+	KEY_STEPS = 256,
+	KEY_LEVEL,
+	KEY_RING_SIZE,
+	KEY_ALL_BLOCKS,
+	KEY_POOL_NAME,
+	KEY_HOOKS,
+	KEY_STATS,
+	KEY_FORMAT,
+};
+
+struct arguments {
+	struct record_options record;
+	struct output_options output;
+	const char *folder;
+	bool run;
+};
+
+#define COMMON_OPTIONS \
+	{"output", 'o', "FOLDER", 0, "where the capture and the reports go (" FOLDER_DEFAULT ")", 0}, \
+	{"duration", 'd', "SECONDS", 0, "stop after so long", 0}, \
+	{"steps", KEY_STEPS, "N", 0, "stop after N completed optimizer steps", 0}, \
+	{"level", KEY_LEVEL, "LEVEL", 0, "full (default), or lite: operators and blocks without users and Python stacks", 0}, \
+	{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0}, \
+	{"ring-size", KEY_RING_SIZE, "BYTES", 0, "buffer between kernel and hdtrace, a power of two (64M)", 0}, \
+	{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0}, \
+	{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0}, \
+	{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0}, \
+	{"stats", KEY_STATS, NULL, 0, "print what the programs cost in the kernel", 0}, \
+	{"quiet", 'q', NULL, 0, "print errors only", 0}, \
+	{"verbose", 'v', NULL, 0, "print what is probed", 0}
+
+static const struct argp_option options_record[] = {
+	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace", 0},
+	COMMON_OPTIONS,
+	{0},
+};
+
+static const struct argp_option options_run[] = {
+	COMMON_OPTIONS,
+	{0},
+};
+
+static bool number_parse(const char *text, double *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtod(text, &end);
+	return !errno && end != text && !*end && *number > 0;
+}
+
+static error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state)
+{
+	for (const char *at = text; *at;) {
+		char *end;
+		long pid = strtol(at, &end, 10);
+
+		if (end == at || pid <= 0 || pid > 4194304 /* the kernel's PID_MAX_LIMIT */ || (*end && *end != ','))
+			argp_error(state, "-p takes process ids with commas between them, not %s", text);
+		if (options->pid_count == RECORD_PIDS_MAX)
+			argp_error(state, "at most %d processes can be given", RECORD_PIDS_MAX);
+		options->pids[options->pid_count++] = (pid_t)pid;
+		at = *end ? end + 1 : end;
+	}
+	return 0;
+}
+
+static error_t level_parse(const char *text, struct record_options *options, struct argp_state *state)
+{
+	if (!strcmp(text, "lite"))
+		options->level = LEVEL_LITE;
+	else if (strcmp(text, "full"))
+		argp_error(state, "--level is full or lite, not %s", text);
+	return 0;
+}
+
+static error_t hooks_parse(const char *text, struct record_options *options, struct argp_state *state)
+{
+	if (!strcmp(text, "plain"))
+		options->hooks = HOOKS_PLAIN;
+	else if (!strcmp(text, "sparse"))
+		options->hooks = HOOKS_SPARSE;
+	else if (strcmp(text, "auto"))
+		argp_error(state, "--hooks is auto, plain or sparse, not %s", text);
+	return 0;
+}
+
+static error_t ring_size_parse(const char *text, struct record_options *options, struct argp_state *state)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size;
+
+	if (!size_parse(text, &size) || size < page || size > RING_SIZE_MAX || (size & (size - 1)))
+		argp_error(state, "--ring-size is a power of two from %lluK to 1G, not %s", (unsigned long long)page >> 10,
+			text);
+	options->ring_size = size;
+	return 0;
+}
+
+static error_t option_parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *arguments = state->input;
+	double number;
+
+	switch (key) {
+	case 'o':
+		arguments->folder = text;
+		return 0;
+	case 'd':
+		if (!number_parse(text, &arguments->record.duration))
+			argp_error(state, "-d takes seconds, not %s", text);
+		return 0;
+	case KEY_STEPS:
+		if (!number_parse(text, &number) || number > UINT32_MAX || number != (uint32_t)number)
+			argp_error(state, "--steps takes a number of steps, not %s", text);
+		arguments->record.steps = (uint32_t)number;
+		return 0;
+	case KEY_LEVEL:
+		return level_parse(text, &arguments->record, state);
+	case KEY_HOOKS:
+		return hooks_parse(text, &arguments->record, state);
+	case KEY_RING_SIZE:
+		return ring_size_parse(text, &arguments->record, state);
+	case KEY_ALL_BLOCKS:
+		arguments->output.all_blocks = true;
+		return 0;
+	case KEY_POOL_NAME:
+		arguments->output.report.pool_name = text;
+		return 0;
+	case KEY_FORMAT:
+		if (!formats_parse(text, &arguments->output.formats))
+			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
+		return 0;
+	case KEY_STATS:
+		arguments->record.statistics = true;
+		return 0;
+	case 'q':
+		arguments->record.quiet = arguments->output.quiet = true;
+		return 0;
+	case 'v':
+		arguments->record.verbose = true;
+		return 0;
+	case 'p':
+		return pids_parse(text, &arguments->record, state);
+	case ARGP_KEY_ARG:
+		if (!arguments->run)
+			argp_error(state, "unexpected argument %s", text);
+		arguments->record.command = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		if (arguments->run && !arguments->record.command)
+			argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
+		if (!arguments->run && !arguments->record.pid_count)
+			argp_error(state, "which process? -p PID");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static int command_status(struct record_result *result, int status)
+{
+	recorder_wait_command(result);
+	if (status == STATUS_FAILED)
+		return STATUS_FAILED;
+	if (WIFSIGNALED(result->command_status))
+		return 128 + WTERMSIG(result->command_status);
+	return WEXITSTATUS(result->command_status);
+}
+
+static int recording_do(struct arguments *arguments)
+{
+	struct record_result result;
+	char *capture = NULL;
+	int error = folder_make(arguments->folder), status = STATUS_FAILED;
+
+	if (error) {
+		fprintf(stderr, "hdtrace: cannot make the folder %s: %s; choose another one with -o\n", arguments->folder,
+			strerror(-error));
+		return STATUS_FAILED;
+	}
+	capture = path_join(arguments->folder, CAPTURE_NAME);
+	if (!capture)
+		return STATUS_FAILED;
+	arguments->record.capture_path = capture;
+	error = recorder_run(&arguments->record, &result);
+	if (!error && !result.targets && !arguments->run) {
+		fprintf(stderr, "hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched; "
+				"`hdtrace doctor -p PID` tells what it sees\n");
+	} else if (!error) {
+		status = outputs_write(capture, arguments->folder, &arguments->output);
+	}
+	if (result.command_pid)
+		status = command_status(&result, status);
+	free(capture);
+	return status;
+}
+
+static int verb_do(int argc, char **argv, const struct argp *argp, bool run)
+{
+	struct arguments arguments = {
+		.record.ring_size = RING_SIZE_DEFAULT,
+		.output.formats = FORMATS_ALL,
+		.output.summary_to_stderr = run, /* stdout is the command's */
+		.folder = FOLDER_DEFAULT,
+		.run = run,
+	};
+
+	argv[0] = run ? "hdtrace run" : "hdtrace record"; /* what argp calls the program */
+	argp_err_exit_status = STATUS_USAGE;
+	/* In order: options behind the command are the command's. */
+	if (argp_parse(argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments))
+		return STATUS_USAGE;
+	return recording_do(&arguments);
+}
+
+int verb_record(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options_record,
+		.parser = option_parse,
+		.doc = "Trace running processes and report their memory.",
+	};
+
+	return verb_do(argc, argv, &argp, false);
+}
+
+int verb_run(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options_run,
+		.parser = option_parse,
+		.args_doc = "-- COMMAND [ARGUMENT...]",
+		.doc = "Start a command and trace it from its first instruction.",
+	};
+
+	return verb_do(argc, argv, &argp, true);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* hdtrace: which verb was asked for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+struct verb {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+};
+
+static const struct verb verbs[] = {
+	{"record", verb_record, "trace running processes: -p PID (the verb may be left out)"},
+	{"run", verb_run, "start a command and trace it from its first instruction"},
+	{"report", verb_report, "make the reports of a capture again"},
+	{"doctor", verb_doctor, "can hdtrace work here, and on this process?"},
+};
+
+#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
+
+static void help_print(void)
+{
+	puts("hdtrace: explain the memory of a running training job, from outside\n");
+	puts("  hdtrace -p PID [-o FOLDER] [-d SECONDS | --steps N]\n");
+	for (size_t index = 0; index < VERB_COUNT; index++)
+		printf("  hdtrace %-8s %s\n", verbs[index].name, verbs[index].summary);
+	puts("\n`hdtrace VERB --help` lists a verb's options; the manual is hdtrace(8).");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		help_print();
+		return argc < 2 ? STATUS_USAGE : STATUS_COMPLETE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("hdtrace " HDTRACE_VERSION);
+		return STATUS_COMPLETE;
+	}
+	for (size_t index = 0; index < VERB_COUNT; index++)
+		if (!strcmp(argv[1], verbs[index].name))
+			return verbs[index].run(argc - 1, argv + 1);
+	if (argv[1][0] == '-')
+		return verb_record(argc, argv);
+	fprintf(stderr, "hdtrace: there is no verb %s; `hdtrace --help` lists them\n", argv[1]);
+	return STATUS_USAGE;
+}
