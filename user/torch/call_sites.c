@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * How sites are found: PLT stubs of the functions by their relocations; every
+ * `call rel32` byte pattern that leads to a stub or a function; then, since a
+ * pattern may lie inside another instruction, the functions around these (their
+ * starts are in .eh_frame_hdr) are decoded from their beginning.
+ *
+ * Sources: System V x86-64 psABI (PLT, relocations), LSB core (.eh_frame_hdr).
+ */
+#include "torch/call_sites.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <Zydis/Zydis.h>
+
+#include "model/containers.h"
+
+#define SECTION_BYTES_MAX (512ull << 20)
+#define CALL_OPCODE 0xe8
+#define CALL_LENGTH 5
+#define JUMP_INDIRECT 0x25ff /* ff 25: jmp *disp32(%rip), little-endian */
+#define JUMP_LENGTH 6
+#define PLT_ALIGNMENT 8
+/* A function longer than this is not decoded; the longest kernels have some 20 KiB. */
+#define FUNCTION_BYTES_MAX (256u << 10)
+
+/* A key mask: all bits below one of these; the bits above are no functionality keys. */
+#define MASK_BITS_MIN 14
+#define MASK_BITS_MAX 48
+
+/* .eh_frame_hdr encodings (LSB): the usual table, and the only one that linkers write. */
+#define EH_VERSION 1
+#define EH_PCREL_SDATA4 0x1b
+#define EH_UDATA4 0x03
+#define EH_DATAREL_SDATA4 0x3b
+
+struct bytes {
+	uint8_t *data;
+	uint64_t size, address;
+};
+
+/* Where a call may lead: a PLT stub, or a function itself. */
+struct destination {
+	uint64_t address, function;
+};
+
+struct finder {
+	const struct elf_file *file;
+	const uint64_t *functions;
+	size_t function_count;
+	struct bytes text;
+	struct destination *slots;        /* stb_ds: GOT slots of the functions, sorted */
+	struct destination *destinations; /* stb_ds, sorted */
+	uint64_t lowest, highest;         /* of the destinations */
+	struct call_site *candidates;     /* stb_ds, sorted: not decoded yet */
+	struct bytes frames;              /* .eh_frame_hdr */
+	struct call_site *sites;
+};
+
+static int section_load(const struct elf_file *file, const char *name, struct bytes *bytes)
+{
+	struct elf_range range;
+	uint64_t have = 0;
+	int error = elf_file_section(file, name, &range);
+
+	memset(bytes, 0, sizeof(*bytes));
+	if (error)
+		return error;
+	if (!range.in_file || range.size > SECTION_BYTES_MAX)
+		return -ENOENT;
+	bytes->data = malloc(range.size + sizeof(uint64_t));
+	if (!bytes->data)
+		return -ENOMEM;
+	while (have < range.size) {
+		ssize_t count = elf_file_read(file, range.address + have, bytes->data + have, range.size - have);
+
+		if (count <= 0) {
+			free(bytes->data);
+			bytes->data = NULL;
+			return count < 0 ? (int)count : -EBADMSG;
+		}
+		have += (uint64_t)count;
+	}
+	memset(bytes->data + range.size, 0, sizeof(uint64_t));
+	bytes->size = range.size;
+	bytes->address = range.address;
+	return 0;
+}
+
+static int64_t signed32(const uint8_t *at)
+{
+	int32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static int destination_compare(const void *a, const void *b)
+{
+	const struct destination *left = a, *right = b;
+
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+static int address_compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+static const struct destination *destination_find(const struct destination *list, uint64_t address)
+{
+	struct destination key = {.address = address};
+
+	return list ? bsearch(&key, list, arrlenu(list), sizeof(key), destination_compare) : NULL;
+}
+
+static bool is_function(const struct finder *finder, uint64_t address)
+{
+	return bsearch(&address, finder->functions, finder->function_count, sizeof(address), address_compare) != NULL;
+}
+
+/* --- destinations --------------------------------------------------------------- */
+
+/* GOT slots that a relocation fills with one of the functions. */
+static int slots_find(struct finder *finder, const char *section)
+{
+	struct bytes relocations, symbols;
+	int error = section_load(finder->file, section, &relocations);
+
+	if (error == -ENOENT)
+		return 0;
+	if (error)
+		return error;
+	error = section_load(finder->file, ".dynsym", &symbols);
+	for (uint64_t at = 0; !error && at + sizeof(Elf64_Rela) <= relocations.size; at += sizeof(Elf64_Rela)) {
+		Elf64_Rela relocation;
+		Elf64_Sym symbol;
+		uint64_t type, index;
+
+		memcpy(&relocation, relocations.data + at, sizeof(relocation));
+		type = ELF64_R_TYPE(relocation.r_info);
+		index = ELF64_R_SYM(relocation.r_info);
+		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) || index >= symbols.size / sizeof(symbol))
+			continue;
+		memcpy(&symbol, symbols.data + index * sizeof(symbol), sizeof(symbol));
+		if (is_function(finder, symbol.st_value)) {
+			struct destination slot = {relocation.r_offset, symbol.st_value};
+
+			arrput(finder->slots, slot);
+		}
+	}
+	free(relocations.data);
+	free(symbols.data);
+	return error;
+}
+
+/* Stubs: an indirect jump through one of the slots, at the start of its entry or behind endbr64. */
+static int stubs_find(struct finder *finder, const char *section)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	struct bytes plt;
+	int error = section_load(finder->file, section, &plt);
+
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	for (uint64_t at = 0; at + JUMP_LENGTH <= plt.size; at += PLT_ALIGNMENT) {
+		uint64_t jump = at;
+		const struct destination *slot;
+		uint16_t opcode;
+
+		if (at + sizeof(endbr64) + JUMP_LENGTH + 1 <= plt.size && !memcmp(plt.data + at, endbr64, sizeof(endbr64)))
+			jump += sizeof(endbr64);
+		jump += plt.data[jump] == 0xf2; /* bnd prefix */
+		if (jump + JUMP_LENGTH > plt.size)
+			break;
+		memcpy(&opcode, plt.data + jump, sizeof(opcode));
+		if (opcode != JUMP_INDIRECT)
+			continue;
+		slot = destination_find(finder->slots,
+			plt.address + jump + JUMP_LENGTH + (uint64_t)signed32(plt.data + jump + sizeof(opcode)));
+		if (slot) {
+			struct destination stub = {plt.address + at, slot->function};
+
+			arrput(finder->destinations, stub);
+		}
+	}
+	free(plt.data);
+	return 0;
+}
+
+static int destinations_find(struct finder *finder)
+{
+	static const char *const plts[] = {".plt", ".plt.sec", ".plt.got"};
+	int error = slots_find(finder, ".rela.plt");
+
+	if (!error)
+		error = slots_find(finder, ".rela.dyn");
+	if (finder->slots)
+		qsort(finder->slots, arrlenu(finder->slots), sizeof(finder->slots[0]), destination_compare);
+	for (size_t index = 0; !error && index < sizeof(plts) / sizeof(plts[0]); index++)
+		error = stubs_find(finder, plts[index]);
+	for (size_t index = 0; index < finder->function_count; index++) {
+		struct destination direct = {finder->functions[index], finder->functions[index]};
+
+		arrput(finder->destinations, direct);
+	}
+	if (error || !finder->destinations)
+		return error ? error : -ENOENT;
+	qsort(finder->destinations, arrlenu(finder->destinations), sizeof(finder->destinations[0]), destination_compare);
+	finder->lowest = finder->destinations[0].address;
+	finder->highest = arrlast(finder->destinations).address;
+	return 0;
+}
+
+/* --- candidates ------------------------------------------------------------------- */
+
+static void candidates_find(struct finder *finder)
+{
+	const struct bytes *text = &finder->text;
+	const uint8_t *at = text->data, *end = text->data + text->size - CALL_LENGTH;
+
+	while (text->size > CALL_LENGTH && at < end && (at = memchr(at, CALL_OPCODE, (size_t)(end - at)))) {
+		uint64_t address = text->address + (uint64_t)(at - text->data);
+		uint64_t target = address + CALL_LENGTH + (uint64_t)signed32(at + 1);
+		const struct destination *destination = target >= finder->lowest && target <= finder->highest
+								? destination_find(finder->destinations, target)
+								: NULL;
+
+		if (destination) {
+			struct call_site site = {.address = address, .function = destination->function};
+
+			arrput(finder->candidates, site);
+		}
+		at++;
+	}
+}
+
+/* --- decoding ----------------------------------------------------------------------- */
+
+struct eh_header {
+	uint8_t version, frame_encoding, count_encoding, table_encoding;
+	int32_t frame;
+	uint32_t count;
+};
+
+static int frames_load(struct finder *finder, uint32_t *count)
+{
+	struct eh_header header;
+	int error = section_load(finder->file, ".eh_frame_hdr", &finder->frames);
+
+	if (error)
+		return error;
+	if (finder->frames.size < sizeof(header))
+		return -ENOENT;
+	memcpy(&header, finder->frames.data, sizeof(header));
+	if (header.version != EH_VERSION || header.frame_encoding != EH_PCREL_SDATA4 ||
+		header.count_encoding != EH_UDATA4 || header.table_encoding != EH_DATAREL_SDATA4 ||
+		header.count > (finder->frames.size - sizeof(header)) / (2 * sizeof(int32_t)))
+		return -ENOENT;
+	*count = header.count;
+	return 0;
+}
+
+static uint64_t frame_start(const struct finder *finder, uint32_t index)
+{
+	return finder->frames.address +
+		(uint64_t)signed32(finder->frames.data + sizeof(struct eh_header) + (size_t)index * 2 * sizeof(int32_t));
+}
+
+/* The constant is "all keys below one", perhaps with bits above the functionality keys. */
+static uint64_t mask_of(uint64_t constant)
+{
+	uint64_t below = constant & ((1ull << MASK_BITS_MAX) - 1);
+
+	if (below < (1ull << MASK_BITS_MIN) - 1 || (below & (below + 1)))
+		return 0;
+	return below;
+}
+
+static uint64_t instruction_mask(const ZydisDecodedInstruction *instruction)
+{
+	if (instruction->mnemonic != ZYDIS_MNEMONIC_MOV && instruction->mnemonic != ZYDIS_MNEMONIC_AND)
+		return 0;
+	for (int index = 0; index < 2; index++)
+		if (instruction->raw.imm[index].size >= 32)
+			return mask_of(instruction->raw.imm[index].value.u &
+				       (instruction->raw.imm[index].size == 32 && instruction->raw.imm[index].is_signed &&
+						       instruction->operand_width == 64
+					       ? ~0ull
+					       : instruction->raw.imm[index].size == 32 ? UINT32_MAX : ~0ull));
+	return 0;
+}
+
+/* Decode one function as far as its last candidate and keep the candidates that are instructions. */
+static void function_decode(struct finder *finder, const ZydisDecoder *decoder, uint64_t start, size_t first, size_t last)
+{
+	uint64_t address = start, mask = 0;
+	size_t next = first;
+
+	while (next < last) {
+		const uint8_t *at = finder->text.data + (address - finder->text.address);
+		ZydisDecodedInstruction instruction;
+		uint64_t found;
+
+		while (next < last && finder->candidates[next].address < address)
+			next++; /* it lies inside an instruction */
+		if (next == last)
+			return;
+		if (address == finder->candidates[next].address) {
+			finder->candidates[next].mask = mask;
+			arrput(finder->sites, finder->candidates[next]);
+			next++;
+		}
+		if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder, ZYAN_NULL, at,
+			    finder->text.size - (address - finder->text.address), &instruction)))
+			return;
+		found = instruction_mask(&instruction);
+		if (found)
+			mask = found;
+		address += instruction.length;
+		if (address - start > FUNCTION_BYTES_MAX || address >= finder->text.address + finder->text.size)
+			return;
+	}
+}
+
+static int candidates_decode(struct finder *finder)
+{
+	size_t count = arrlenu(finder->candidates);
+	uint32_t frame_count, frame = 0;
+	ZydisDecoder decoder;
+	int error = frames_load(finder, &frame_count);
+
+	if (error)
+		return error;
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (size_t first = 0, last; first < count; first = last) {
+		uint64_t end;
+
+		while (frame + 1 < frame_count && frame_start(finder, frame + 1) <= finder->candidates[first].address)
+			frame++;
+		end = frame + 1 < frame_count ? frame_start(finder, frame + 1) : UINT64_MAX;
+		for (last = first; last < count && finder->candidates[last].address < end;)
+			last++;
+		if (frame_count && frame_start(finder, frame) >= finder->text.address &&
+			frame_start(finder, frame) <= finder->candidates[first].address)
+			function_decode(finder, &decoder, frame_start(finder, frame), first, last);
+		if (last == first) /* an unsorted table: nothing can be said */
+			return -ENOENT;
+	}
+	return 0;
+}
+
+int call_sites_find(const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites)
+{
+	struct finder finder = {.file = file, .functions = functions, .function_count = function_count};
+	int error;
+
+	*sites = NULL;
+	if (elf_file_machine(file) != ELF_MACHINE_X86_64)
+		return -ENOTSUP;
+	error = destinations_find(&finder);
+	if (!error)
+		error = section_load(file, ".text", &finder.text);
+	if (!error) {
+		candidates_find(&finder);
+		error = candidates_decode(&finder);
+	}
+	if (error)
+		arrfree(finder.sites);
+	else
+		*sites = finder.sites;
+	arrfree(finder.slots);
+	arrfree(finder.destinations);
+	arrfree(finder.candidates);
+	free(finder.text.data);
+	free(finder.frames.data);
+	return error;
+}
