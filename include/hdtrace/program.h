@@ -12,7 +12,7 @@
 
 #define PROGRAM_TARGETS_MAX 256
 #define PROGRAM_HOOKS_MAX 32768
-#define HOOK_ARGUMENTS_MAX 16
+#define HOOK_ARGUMENTS_MAX 24 /* real operators have up to 21 */
 
 /* A cookie names the target and, for operator hooks, the hook's description. */
 #define COOKIE(target, hook) ((__u64)(target) << 32 | (__u32)(hook))
@@ -22,8 +22,8 @@
 /* How a tensor argument is passed (System V x86_64 ABI). */
 enum argument_kind {
 	ARGUMENT_TENSOR = 1,           /* pointer to at::Tensor */
-	ARGUMENT_OPTIONAL_TENSOR = 2,  /* pointer to optional<Tensor> */
-	ARGUMENT_TENSOR_LIST = 3,      /* ArrayRef<Tensor>: pointer and count */
+	ARGUMENT_TENSOR_LIST = 2,      /* ArrayRef<Tensor>: pointer, and count in the next place */
+	ARGUMENT_OPTIONAL_TENSOR = 3,  /* pointer to optional<Tensor> */
 	ARGUMENT_ITENSOR_LIST = 4,     /* pointer to IListRef<Tensor> */
 	ARGUMENT_OPTIONAL_TENSOR_LIST = 5, /* pointer to c10::List<optional<Tensor>> */
 };
@@ -80,7 +80,7 @@ struct target_settings {
 	__u16 reserved[3];
 };
 
-_Static_assert(sizeof(struct hook_description) == 40, "struct hook_description is not 40 bytes");
+_Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
 _Static_assert(sizeof(struct target_settings) == 72, "struct target_settings is not 72 bytes");
 
 #endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The plan for one library file. */
+#include "probe/plan.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hdtrace/capture.h>
+
+#include "model/containers.h"
+#include "probe/operator_hooks.h"
+#include "symbol/elf.h"
+#include "symbol/entry.h"
+
+#define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
+
+void plan_find(struct library_plan *plan, bool good, bool fatal, const char *remedy, const char *format, ...)
+{
+	struct plan_finding finding = {.good = good, .fatal = fatal};
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (vasprintf(&finding.what, format, arguments) < 0)
+		finding.what = NULL;
+	va_end(arguments);
+	finding.remedy = remedy ? strdup(remedy) : NULL;
+	if (finding.what)
+		arrput(plan->findings, finding);
+}
+
+/* --- catalogue ------------------------------------------------------------------ */
+
+static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
+{
+	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, row->symbol);
+	struct plan_point point = {.program = row->program};
+	struct entry_place place;
+	int error;
+
+	if (!symbol) {
+		plan_find(plan, false, row->needed, row->without, "%s is missing", row->readable);
+		return 0;
+	}
+	error = entry_find(plan->elf, symbol->address, symbol->size, &place);
+	if (!error)
+		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
+	if (error)
+		return error;
+	arrput(plan->points, point);
+	if (place.emulated)
+		plan_find(plan, true, false, NULL, "%s at +%u, an emulated instruction", row->readable, place.offset);
+	else
+		plan_find(plan, false, false, "its hits cost some 35 times more", "%s: %s", row->readable,
+			entry_reason_text((enum entry_reason)place.reason));
+	return 0;
+}
+
+static int catalogue_plan(struct library_plan *plan)
+{
+	const struct catalogue_row *rows;
+	size_t count;
+	int error = 0;
+
+	rows = catalogue_rows(&count);
+	for (size_t index = 0; !error && index < count; index++)
+		if (rows[index].library == plan->role)
+			error = row_plan(plan, &rows[index]);
+	return error;
+}
+
+/* --- PyTorch ----------------------------------------------------------------------- */
+
+static int torch_plan(struct library_plan *plan, enum hooks_choice hooks)
+{
+	unsigned int major, minor;
+	char *remedy = NULL;
+	int error;
+
+	if (torch_version(plan->elf, &major, &minor)) {
+		plan_find(plan, false, true, "operators, users and phases are left out; blocks of the allocator remain",
+			"the PyTorch version cannot be told");
+		return 0;
+	}
+	plan->version_major = (int)major;
+	plan->version_minor = (int)minor;
+	plan->torch = torch_layout_find((int)major, (int)minor);
+	if (!plan->torch) {
+		if (asprintf(&remedy,
+			    "operators, users and phases are left out; blocks of the allocator remain (known: %s)",
+			    torch_layout_versions()) < 0)
+			return -ENOMEM;
+		plan_find(plan, false, true, remedy, "PyTorch %u.%u is unknown", major, minor);
+		free(remedy);
+		return 0;
+	}
+	plan_find(plan, true, false, NULL, "PyTorch %u.%u", major, minor);
+	if (elf_file_tls_got(plan->elf, KEYS_SYMBOL, &plan->keys_got))
+		plan_find(plan, false, false, "a few operators may be mistaken for parts of others",
+			"the thread's dispatch keys cannot be found");
+	error = operator_hooks_plan(plan, hooks);
+	if (error == -ENOENT) {
+		plan_find(plan, false, true, "nothing can be told about operators", "no at::_ops functions");
+		return 0;
+	}
+	return error;
+}
+
+/* --- CPython ------------------------------------------------------------------------ */
+
+/* Py_Version, exported since 3.11: 0xMMmmpprs. */
+static bool python_version_read(const struct library_plan *plan, unsigned int *major, unsigned int *minor)
+{
+	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, "Py_Version");
+	uint64_t version;
+
+	if (!symbol || elf_file_read(plan->elf, symbol->address, &version, sizeof(version)) != sizeof(version))
+		return false;
+	*major = (unsigned int)(version >> 24) & 0xff;
+	*minor = (unsigned int)(version >> 16) & 0xff;
+	return true;
+}
+
+static void python_plan(struct library_plan *plan)
+{
+	const struct elf_symbol *runtime = elf_file_symbol(plan->elf, "_PyRuntime");
+	const char *remedy = "Python stacks, files and lines are left out";
+	unsigned int major, minor;
+
+	if (!runtime)
+		return; /* a program whose interpreter is elsewhere */
+	plan->python_runtime = runtime->address;
+	if (!python_version_read(plan, &major, &minor)) {
+		plan_find(plan, false, false, remedy, "this CPython is older than 3.11");
+		return;
+	}
+	plan->version_major = (int)major;
+	plan->version_minor = (int)minor;
+	plan->python = python_layout_find(major, minor);
+	if (plan->python)
+		plan_find(plan, true, false, NULL, "CPython %u.%u", major, minor);
+	else
+		plan_find(plan, false, false, remedy, "CPython %u.%u is unknown", major, minor);
+}
+
+/* --- all ------------------------------------------------------------------------------ */
+
+int library_plan_make(int fd, enum library_role role, enum hooks_choice hooks, struct library_plan *plan)
+{
+	int error;
+
+	memset(plan, 0, sizeof(*plan));
+	plan->role = role;
+	error = elf_file_open(fd, &plan->elf);
+	if (error)
+		return error;
+	plan->build_id = strdup(elf_file_build_id(plan->elf));
+	if (elf_file_machine(plan->elf) != ELF_MACHINE_X86_64) {
+		plan_find(plan, false, true, "only x86_64 targets can be traced", "this is a library for another machine");
+		return 0;
+	}
+	if (role == LIBRARY_TORCH_CPU)
+		error = torch_plan(plan, hooks);
+	else if (role == LIBRARY_PYTHON)
+		python_plan(plan);
+	return error ? error : catalogue_plan(plan);
+}
+
+void library_plan_free(struct library_plan *plan)
+{
+	if (!plan)
+		return;
+	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
+		free(plan->findings[index].what);
+		free(plan->findings[index].remedy);
+	}
+	arrfree(plan->findings);
+	for (ptrdiff_t index = 0; index < arrlen(plan->operator_names); index++)
+		free(plan->operator_names[index]);
+	arrfree(plan->operator_names);
+	arrfree(plan->operator_flags);
+	arrfree(plan->hooks);
+	arrfree(plan->hook_offsets);
+	arrfree(plan->points);
+	elf_file_close(plan->elf);
+	free(plan->build_id);
+	memset(plan, 0, sizeof(*plan));
+}
+
+int library_plan_bias(const struct library_plan *plan, uint64_t mapped_at, uint64_t mapped_offset, uint64_t *bias)
+{
+	uint64_t address;
+	int error = elf_file_address(plan->elf, mapped_offset, &address);
+
+	if (error)
+		return error;
+	*bias = mapped_at - address;
+	return 0;
+}
