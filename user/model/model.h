@@ -35,7 +35,7 @@ enum category {
 	CATEGORIES
 };
 
-const char *phase_name(enum phase phase);          /* "forward" */
+const char *phase_name(enum phase phase);	   /* "forward" */
 const char *category_name(enum category category); /* "Optstate" */
 
 /* One Python frame; strings belong to the model. */
@@ -51,41 +51,54 @@ struct stack {
 	struct frame *frames;
 	uint32_t frame_count;
 	bool cut; /* outer frames are missing */
+	/* What the frames say of the phase by themselves (stack.c). */
 	bool in_optimizer, in_backward, in_recompute;
+	/* The same walk for a stack whose missing outer part is known to be a backward pass. */
+	bool in_recompute_of_engine;
+	bool from_program;  /* the outermost frame is where a program or a Python thread starts */
 	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
 };
 
 /* An operator that ran. Only those with an index are tasks. */
 struct operator_run {
 	uint64_t time_ns;
-	int64_t task; /* index, TASK_NONE when it touched no tracked block */
-	uint64_t live_bytes;  /* of all blocks, when the operator ended */
-	uint64_t peak_bytes;  /* highest live_bytes until then */
-	uint32_t name;        /* index into rank.operator_names */
+	int64_t task;	     /* index, TASK_NONE when it touched no tracked block */
+	uint64_t live_bytes; /* of all blocks, when the operator ended */
+	uint64_t peak_bytes; /* highest live_bytes until then */
+	uint32_t name;	     /* index into rank.operator_names */
 	uint32_t thread_id;
-	uint32_t step;        /* completed optimizer steps when it started */
-	uint32_t stack;       /* index into rank.stacks */
-	uint8_t phase;        /* enum phase */
+	uint32_t step;	/* completed optimizer steps when it started */
+	uint32_t stack; /* index into rank.stacks */
+	uint8_t phase;	/* enum phase */
 };
+
+/* No coordinate: a persistent block has no end event. */
+#define PLOT_NONE UINT64_MAX
+/* Coordinates are counted in units of 10^-12 of a task index. */
+#define PLOT_UNIT 1000000000000ull
 
 /* One lifetime of one storage allocation, [start, end) in task indices. */
 struct block {
 	uint64_t address;
-	uint64_t bytes;           /* of the storage where an argument showed them, else allocated */
-	uint64_t allocated_bytes; /* what the allocator was asked for; 0: never seen */
-	uint64_t generation;      /* n-th block at this address, from 0 */
-	int64_t start, end;       /* task indices; end is TASK_PERSISTENT while alive */
-	uint64_t start_event, end_event; /* shared event numbers, UINT64_MAX: none */
-	uint64_t start_time_ns, end_time_ns;
-	char start_plot[24], end_plot[24]; /* decimal, 12 digits; empty: none */
-	uint64_t used_bytes, peak_bytes; /* device totals when the producing operator ended */
-	uint32_t producer; /* index into rank.runs, UINT32_MAX: none */
-	uint32_t stack;    /* index into rank.stacks */
-	uint32_t name;     /* index into rank.operator_names: the producing operator or function */
+	uint64_t bytes;			     /* of the storage where an argument showed them, else allocated */
+	uint64_t allocated_bytes;	     /* what the allocator was asked for; 0: never seen */
+	int64_t start, end;		     /* task indices; end is TASK_PERSISTENT while alive */
+	uint64_t start_event, end_event;     /* shared event numbers, UINT64_MAX: none */
+	uint64_t start_time_ns, end_time_ns; /* end: UINT64_MAX while alive */
+	/* Plot coordinates: PLOT_UNIT times the fraction that is added to start, and
+	 * to end (to start for a workspace, which lies within its task). */
+	uint64_t start_plot, end_plot;
+	uint64_t used_bytes, peak_bytes;  /* device totals when the producing operator ended */
+	uint32_t first_order, last_order; /* position among the allocator events: block_alive_at */
+	uint32_t generation;		  /* n-th block at this address, from 0 */
+	uint32_t producer;		  /* index into rank.runs */
+	uint32_t stack;			  /* index into rank.stacks */
+	uint32_t name;			  /* index into rank.operator_names: the producing operator or function */
+	uint32_t first_user;		  /* index into rank.users */
+	uint32_t user_count;
 	uint8_t phase, category;
 	bool persistent;
-	bool preexisting; /* older than the attach, seen by its first use */
-	int64_t *users;   /* stb_ds array of task indices, ascending */
+	bool preexisting; /* older than the trace, known by its first use */
 };
 
 /* A storage that the allocator hooks never saw (numpy, shared memory). */
@@ -105,27 +118,29 @@ struct snapshot {
 
 struct rank {
 	uint16_t target;
-	int32_t rank; /* place in the job */
-	const char *target_json; /* the CAPTURE_TARGET text, for metadata */
-	const char *end_json;    /* the CAPTURE_END text, or NULL */
+	int32_t rank;		 /* place in the job */
+	const char *target_json; /* the CAPTURE_TARGET text, for metadata, or NULL */
+	const char *end_json;	 /* the CAPTURE_END text, or NULL */
 
-	char **operator_names;      /* stb_ds */
-	struct stack *stacks;       /* stb_ds; stack 0 is the empty one */
-	struct operator_run *runs;  /* stb_ds, in order of start */
-	struct block *blocks;       /* stb_ds, in order of creation: the rows of the report */
-	struct external *externals; /* stb_ds */
+	const char **operator_names; /* stb_ds */
+	struct stack *stacks;	     /* stb_ds; stack 0 is the empty one */
+	struct operator_run *runs;   /* stb_ds, in order of start */
+	struct block *blocks;	     /* stb_ds, by start, then in order of creation: the rows of the report */
+	int64_t *users;		     /* stb_ds: of all blocks, for each ascending */
+	struct external *externals;  /* stb_ds, by first use */
 	int64_t task_count;
 	uint32_t step_count;
 
-	/* Peak of all live bytes, including workspaces; the block rows alive then are
-	 * those with start_time_ns <= peak_time_ns < end_time_ns. */
+	/* Peak of all live bytes, workspaces and untracked blocks included. */
 	uint64_t peak_bytes, peak_time_ns;
-	uint32_t peak_run; /* index into runs, UINT32_MAX: outside operators */
+	uint32_t peak_order; /* block_alive_at(block, peak_order): alive at the peak */
+	uint32_t peak_run;   /* index into runs, UINT32_MAX: outside operators */
 	struct snapshot peak, current;
 
+	uint64_t first_time_ns, last_time_ns; /* of the events; both 0 when there was none */
 	uint64_t event_count;
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
-	uint64_t unknown_frees;    /* of addresses that were never seen */
+	uint64_t unknown_frees;	   /* of addresses that were never seen */
 	uint64_t untracked_blocks; /* allocations that are no rows: wrapped numbers, torch.tensor data */
 	uint64_t untracked_bytes;  /* of those, still alive at the end */
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
@@ -135,30 +150,59 @@ struct rank {
 };
 
 struct model_options {
-	bool all_blocks; /* track also what the dry run cannot see: torch.tensor data, small outside allocations, externals */
+	bool all_blocks; /* track also what the dry run cannot see: torch.tensor data, small outside allocations,
+			    externals */
 };
 
 struct model;
 
-struct model *model_new(const struct model_options *options);
+struct model *model_new(const struct model_options *options); /* NULL: no memory; options may be NULL */
 void model_free(struct model *model);
 
-/* A target; `from_start`: it is traced since before its first operator. */
+/* A target; `from_start`: it is traced since before its first operator. A second call corrects the first. */
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json);
 int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags);
-/* The frames of a stack identity, outermost first and filtered; strings are copied. */
-int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames,
-		size_t frame_count, bool cut);
-/* Any record of event.h; unknown kinds are ignored. The record was bounds-checked by the reader. */
+/*
+ * The frames of a stack identity, outermost first and filtered; strings are
+ * copied. Before the first event that refers to the identity. Another stack of
+ * the same identity counts for the events after it.
+ */
+int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames, size_t frame_count,
+	bool cut);
+/*
+ * Any record of event.h; unknown kinds and unknown targets are ignored, and so
+ * is what a target sends after its interpreter began to shut down. -EINVAL: the
+ * record is shorter than the lists it announces.
+ */
 int model_event(struct model *model, const struct event *event);
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters);
 int model_end(struct model *model, uint16_t target, const char *json);
+/* Once; afterwards only the functions below. */
 int model_finish(struct model *model);
 
-/* Completed optimizer steps of the slowest target so far; usable before model_finish. */
+/* Completed optimizer steps of the slowest target that is not at its end (of all, when all are); before model_finish
+ * too. 0 without targets. */
 uint32_t model_steps(const struct model *model);
 
 size_t model_rank_count(const struct model *model);
 const struct rank *model_rank(const struct model *model, size_t index); /* by rank, after model_finish */
+
+/* Nothing that the report rests on was lost. */
+bool rank_complete(const struct rank *rank);
+
+static inline bool block_alive_at(const struct block *block, uint32_t order)
+{
+	return block->first_order <= order && order < block->last_order;
+}
+
+/*
+ * A plot coordinate as the report prints it, 12 decimals ("6.333333333333").
+ * `task` is start or end as said at struct block; the text is at most
+ * PLOT_TEXT_BYTES long with its NUL. PLOT_NONE gives the empty text.
+ */
+#define PLOT_TEXT_BYTES 40
+const char *plot_format(char text[PLOT_TEXT_BYTES], int64_t task, uint64_t fraction);
+/* Fraction of the k-th (from 1) of n events of one task: k/(n+1) of PLOT_UNIT, half to even. */
+uint64_t plot_fraction(uint64_t k, uint64_t n);
 
 #endif

@@ -22,7 +22,8 @@ static void *memory_grow(void *memory, size_t bytes)
 
 /* Its hash functions shift and read unaligned on purpose. */
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((no_sanitize("undefined", "unsigned-integer-overflow"))), apply_to = function)
+#pragma clang attribute push(                                                                                          \
+	__attribute__((no_sanitize("undefined", "unsigned-integer-overflow"))), apply_to = function)
 #endif
 #define STB_DS_IMPLEMENTATION
 #include <stb/stb_ds.h>

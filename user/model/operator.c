@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Operators: which of the calls that the hooks report is one that ran.
+ *
+ * Each thread has a stack of the operator frames that are alive. The depth of
+ * an event says how many there are: frames from that index on have ended.
+ *
+ * - A redispatch with backend keys only certainly runs, and everything inside
+ *   it is part of it.
+ * - A call is a candidate. It is dropped when a redispatch of the same operator
+ *   follows inside it, which then is the operator, and when it only led to
+ *   other operators: they came inside it while autograd was not excluded. It
+ *   ran when it ends without either, when it was entered with autograd
+ *   excluded, and when an operator came inside it with autograd excluded,
+ *   which then is part of it.
+ * - What a dropped run did belongs to the redispatch, else to the frame around.
+ *
+ * So a run may be decided long after it started; it keeps its place in the
+ * order of starts all the same.
+ *
+ * An optimizer step is complete when, on its thread, an operator comes that is
+ * outside any step or in the step of another optimizer.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct thread *thread_find(struct target_state *target, uint32_t thread_id)
+{
+	struct thread *thread = target->last_thread;
+	ptrdiff_t at;
+
+	if (thread && thread->thread_id == thread_id)
+		return thread;
+	at = hmgeti(target->threads, thread_id);
+	if (at >= 0) {
+		target->last_thread = target->threads[at].value;
+		return target->last_thread;
+	}
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->thread_id = thread_id;
+	thread->last_run = NONE;
+	thread->resize_from = thread->resize_to = NONE;
+	thread->storing = thread->accumulating = NONE;
+	hmput(target->threads, thread_id, thread);
+	target->last_thread = thread;
+	return thread;
+}
+
+void thread_free(struct thread *thread)
+{
+	if (!thread)
+		return;
+	arrfree(thread->frames);
+	free(thread);
+}
+
+static void run_drop(struct target_state *target, uint32_t run, uint32_t into)
+{
+	target->runs[run].state = RUN_DROPPED;
+	target->runs[run].into = into;
+}
+
+/* Decide a candidate whose frame, the innermost one, has ended. */
+static void candidate_end(struct target_state *target, struct thread *thread, const struct operator_frame *frame)
+{
+	size_t around = arrlenu(thread->frames);
+
+	if (target->runs[frame->run].state != RUN_OPEN)
+		return;
+	if (frame->runs || !frame->unguarded || !frame->has_operators)
+		target->runs[frame->run].state = RUN_RAN;
+	else
+		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
+}
+
+void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth)
+{
+	while (arrlenu(thread->frames) > depth) {
+		struct operator_frame frame = arrpop(thread->frames);
+
+		if (frame.kind == FRAME_CANDIDATE)
+			candidate_end(target, thread, &frame);
+	}
+}
+
+uint32_t thread_run(const struct thread *thread, uint32_t depth)
+{
+	if (depth == 0 || depth > arrlenu(thread->frames))
+		return NONE;
+	return thread->frames[depth - 1].run;
+}
+
+uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack)
+{
+	struct run run = {
+		.time_ns = event->time_ns,
+		.operator_ = event->operator_,
+		.thread_id = event->thread_id,
+		.step = target->steps,
+		.stack = stack_find(target, stack),
+		.into = NONE,
+		.state = RUN_RAN,
+		.source = (uint8_t)source,
+		.flags = event->flags,
+	};
+
+	arrput(target->runs, run);
+	return (uint32_t)arrlenu(target->runs) - 1;
+}
+
+/* A dropped run leads to a redispatch, which ran, or to a run around it, which started earlier: no cycle. */
+uint32_t run_resolve(const struct target_state *target, uint32_t run)
+{
+	while (run != NONE && target->runs[run].state == RUN_DROPPED)
+		run = target->runs[run].into;
+	return run;
+}
+
+static struct operator_frame *frame_innermost(struct thread *thread, enum frame_kind kind)
+{
+	for (size_t i = arrlenu(thread->frames); i-- > 0;)
+		if (thread->frames[i].kind == kind)
+			return &thread->frames[i];
+	return NULL;
+}
+
+/* The call that a redispatch of the same operator came from. */
+static struct operator_frame *frame_of_call(
+	const struct target_state *target, struct thread *thread, uint16_t operator_)
+{
+	for (size_t i = arrlenu(thread->frames); i-- > 0;) {
+		struct operator_frame *frame = &thread->frames[i];
+
+		if (frame->kind == FRAME_CANDIDATE && frame->operator_ == operator_ &&
+			target->runs[frame->run].state == RUN_OPEN)
+			return frame;
+	}
+	return NULL;
+}
+
+/*
+ * The frame of a running operator that this one is part of, or NULL: it stands
+ * on its own. Notes at an open candidate around it what it says about that one.
+ */
+static struct operator_frame *frame_containing(const struct target_state *target, struct thread *thread, bool unguarded)
+{
+	struct operator_frame *frame = frame_innermost(thread, FRAME_RUNNING);
+
+	if (frame)
+		return frame;
+	frame = frame_innermost(thread, FRAME_CANDIDATE);
+	if (!frame || target->runs[frame->run].state != RUN_OPEN)
+		return NULL;
+	if (unguarded) {
+		frame->has_operators = true;
+		return NULL;
+	}
+	frame->runs = true;
+	return frame;
+}
+
+/* Frames whose records were lost. */
+static void thread_pad(struct thread *thread, uint32_t depth)
+{
+	struct operator_frame unknown = {.run = NONE, .kind = FRAME_UNKNOWN};
+
+	while (arrlenu(thread->frames) < depth)
+		arrput(thread->frames, unknown);
+}
+
+static void step_follow(struct target_state *target, struct thread *thread, const struct stack *stack, uint8_t flags)
+{
+	if (flags & EVENT_STACK_LOST)
+		return;
+	if (thread->in_optimizer && (!stack->in_optimizer || stack->optimizer != thread->optimizer))
+		target->steps++;
+	thread->in_optimizer = stack->in_optimizer;
+	thread->optimizer = stack->optimizer;
+}
+
+/* What a new operator on the thread says about the things that were going on there. */
+static void thread_follow(struct target_state *target, struct thread *thread, uint32_t run)
+{
+	const struct run *added = &target->runs[run];
+	enum phase phase = stack_phase(&target->stacks[added->stack], added->flags);
+
+	if (thread->accumulating != NONE) {
+		struct accumulation accumulation = {.run = run, .allocation = thread->accumulating};
+
+		arrput(target->accumulations, accumulation);
+		thread->accumulating = NONE;
+	}
+	if (phase != PHASE_BACKWARD && phase != PHASE_RECOMPUTE)
+		gradient_settle(target, thread);
+	thread->resize_from = thread->resize_to = NONE;
+	thread->resize_bytes = 0;
+}
+
+static void uses_add(struct target_state *target, uint32_t run, const struct event *event,
+	const struct tensor_argument *tensors, uint32_t tensor_count)
+{
+	for (uint32_t i = 0; i < tensor_count; i++) {
+		struct use use = {.run = run, .allocation = memory_argument(target, event, &tensors[i])};
+
+		if (use.allocation != NONE)
+			arrput(target->uses, use);
+	}
+}
+
+static bool event_holds(const struct event *event, size_t header, size_t tensors, size_t frames)
+{
+	return event->size >= header + tensors * sizeof(struct tensor_argument) + frames * sizeof(struct python_frame);
+}
+
+/* A run of its own, with its frame. */
+static uint32_t operator_start(struct target_state *target, struct thread *thread, const struct operator_event *event)
+{
+	struct operator_frame *call = NULL,
+			      frame = {
+				      .operator_ = event->event.operator_,
+				      .unguarded = event->event.flags & EVENT_UNGUARDED,
+				      .kind = event->hook == HOOK_REDISPATCH ? FRAME_RUNNING : FRAME_CANDIDATE,
+			      };
+
+	if (event->hook == HOOK_REDISPATCH)
+		call = frame_of_call(target, thread, event->event.operator_);
+	step_follow(target, thread, &target->stacks[stack_find(target, event->stack)], event->event.flags);
+	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
+	if (frame.kind == FRAME_CANDIDATE)
+		target->runs[frame.run].state = RUN_OPEN;
+	if (call)
+		run_drop(target, call->run, frame.run);
+	arrput(thread->frames, frame);
+	thread_follow(target, thread, frame.run);
+	return frame.run;
+}
+
+int operator_enter(struct target_state *target, const struct operator_event *event)
+{
+	const struct tensor_argument *tensors = (const void *)(event + 1);
+	struct thread *thread = thread_find(target, event->event.thread_id);
+	const struct operator_frame *around = NULL;
+	bool redispatch = event->hook == HOOK_REDISPATCH;
+
+	if (!thread)
+		return -ENOMEM;
+	if (!event_holds(&event->event, sizeof(*event), event->tensor_count, event->frame_count))
+		return -EINVAL;
+	if (arrlenu(target->runs) >= INDEX_MAX || arrlenu(target->uses) >= INDEX_MAX - UINT16_MAX)
+		return -E2BIG;
+	thread_trim(target, thread, event->event.depth);
+	thread_pad(thread, event->event.depth);
+
+	if (frame_innermost(thread, FRAME_RUNNING) || !redispatch ||
+		!frame_of_call(target, thread, event->event.operator_))
+		around = frame_containing(target, thread, event->event.flags & EVENT_UNGUARDED);
+	if (around) {
+		struct operator_frame nested = {.run = around->run, .kind = FRAME_NESTED};
+
+		arrput(thread->frames, nested);
+		thread->last_run = NONE;
+		return 0;
+	}
+	thread->last_run = operator_start(target, thread, event);
+	target->result.arguments_cut += !!(event->event.flags & EVENT_TENSORS_CUT);
+	target->result.stacks_cut += !!(event->event.flags & EVENT_STACK_CUT);
+	uses_add(target, thread->last_run, &event->event, tensors, event->tensor_count);
+	return 0;
+}
+
+int operator_tensors(struct target_state *target, const struct tensors_event *event)
+{
+	struct thread *thread = thread_find(target, event->event.thread_id);
+
+	if (!thread)
+		return -ENOMEM;
+	if (!event_holds(&event->event, sizeof(*event), event->tensor_count, 0))
+		return -EINVAL;
+	if (arrlenu(target->uses) >= INDEX_MAX - UINT16_MAX)
+		return -E2BIG;
+	if (thread->last_run == NONE)
+		return 0;
+	target->result.arguments_cut += !!(event->event.flags & EVENT_TENSORS_CUT);
+	uses_add(target, thread->last_run, &event->event, (const void *)(event + 1), event->tensor_count);
+	return 0;
+}
+
+/* The trace is over: every frame has ended. */
+void operators_end(struct target_state *target)
+{
+	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++) {
+		struct thread *thread = target->threads[i].value;
+
+		thread_trim(target, thread, 0);
+		/* A step that the trace's end cut short is no completed one. */
+		gradient_settle(target, thread);
+	}
+}

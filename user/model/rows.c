@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rows: from allocations to blocks with start, end, users, category, event
+ * numbers and plot coordinates.
+ *
+ * Rules. A block starts at its producer's index. One freed inside a task ends
+ * at that task's index, otherwise at the next index to be given; either way
+ * after its start and not before its last user. Users are the tasks that had
+ * it as an argument, without its producer; a task that freed its own argument
+ * counts only when it made a block in its place (a resize). The block that a
+ * storage resize outside operators replaces ends where the new one starts.
+ *
+ * Scratch of a task lasts from its index to the next. It takes no event number,
+ * and its coordinates span its task, outside those of all others.
+ *
+ * Events are numbered task by task: first what ends there, in order of arrival,
+ * then what starts there, in order of allocation.
+ *
+ * Categories. By phase of creation: optimizer Optstate, backward Temp, else
+ * Activation. Older than the trace: Optstate if only optimizer tasks used it,
+ * else Other. What autograd stored as a gradient, and the leaf it is for, are
+ * known whenever it shows, and count for the whole life of the block.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SCRATCH_START_PLOT 1
+#define SCRATCH_END_PLOT (PLOT_UNIT - 1)
+
+/* Per task: how many blocks end and start there, and the first of its event numbers. */
+struct task_events {
+	uint32_t ends, starts;
+	uint32_t ends_seen, starts_seen;
+	uint64_t first_event;
+};
+
+/* --- gradients ----------------------------------------------------------------- */
+
+static bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocation)
+{
+	for (uint32_t i = passes->use_start[run]; i < passes->use_start[run + 1]; i++)
+		if (passes->used[i] == allocation)
+			return true;
+	return false;
+}
+
+/* What an incoming gradient was copied or added to. */
+static void gradients_follow(struct passes *passes)
+{
+	struct target_state *target = passes->target;
+	bool *stores = NULL;
+
+	arrzero(stores, arrlenu(target->runs));
+	for (size_t i = 0; i < arrlenu(target->accumulations); i++) {
+		const struct accumulation *accumulation = &target->accumulations[i];
+		uint32_t run = passes->resolved[accumulation->run];
+
+		if (run == NONE || !run_uses(passes, run, accumulation->allocation))
+			continue;
+		stores[run] = true;
+		for (uint32_t at = passes->use_start[run]; at < passes->use_start[run + 1]; at++)
+			if (passes->used[at] != accumulation->allocation)
+				target->allocations[passes->used[at]].flags |= ALLOCATION_GRADIENT;
+	}
+	for (size_t i = 0; i < arrlenu(target->allocations); i++) {
+		struct allocation *made = &target->allocations[i];
+		uint32_t producer = made->run == NONE ? NONE : passes->resolved[made->run];
+
+		if (producer != NONE && stores[producer] && !(made->flags & ALLOCATION_SCRATCH))
+			made->flags |= ALLOCATION_GRADIENT;
+	}
+	arrfree(stores);
+}
+
+static enum category category_of(
+	const struct rank *rank, const struct allocation *allocation, const struct block *block)
+{
+	if (allocation->flags & ALLOCATION_SCRATCH)
+		return CATEGORY_WORKSPACE;
+	if (allocation->flags & ALLOCATION_PARAMETER)
+		return CATEGORY_PARAMETER;
+	if (allocation->flags & ALLOCATION_GRADIENT)
+		return CATEGORY_GRADIENT;
+	if (block->phase == PHASE_OPTIMIZER)
+		return CATEGORY_OPTSTATE;
+	if (block->phase == PHASE_BACKWARD)
+		return CATEGORY_TEMP;
+	return rank->runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER : CATEGORY_ACTIVATION;
+}
+
+/* --- which allocations are rows, in which order ---------------------------------- */
+
+static uint32_t producer_of(const struct passes *passes, uint32_t allocation)
+{
+	uint32_t run = passes->target->allocations[allocation].run;
+
+	return run == NONE ? NONE : passes->resolved[run];
+}
+
+static bool allocation_is_row(const struct passes *passes, uint32_t index)
+{
+	uint16_t flags = passes->target->allocations[index].flags;
+	uint32_t producer = producer_of(passes, index);
+
+	if (producer == NONE || passes->task[producer] == TASK_NONE)
+		return false;
+	return flags & (ALLOCATION_TRACKED | ALLOCATION_SCRATCH);
+}
+
+/* Allocations that are rows, by start, then in order of creation: a counting sort. */
+static uint32_t *rows_order(const struct passes *passes)
+{
+	size_t allocation_count = arrlenu(passes->target->allocations);
+	uint32_t *position = NULL, *order = NULL;
+
+	arrzero(position, (size_t)passes->target->result.task_count + 1);
+	for (uint32_t i = 0; i < allocation_count; i++)
+		if (allocation_is_row(passes, i))
+			position[passes->task[producer_of(passes, i)] + 1]++;
+	for (size_t task = 1; task < arrlenu(position); task++)
+		position[task] += position[task - 1];
+	arrzero(order, position[arrlenu(position) - 1]);
+	for (uint32_t i = 0; i < allocation_count; i++)
+		if (allocation_is_row(passes, i))
+			order[position[passes->task[producer_of(passes, i)]]++] = i;
+	arrfree(position);
+	return order;
+}
+
+static void row_fill(const struct passes *passes, uint32_t index, struct block *block)
+{
+	const struct allocation *allocation = &passes->target->allocations[index];
+	const struct rank *rank = &passes->target->result;
+	uint32_t producer = producer_of(passes, index);
+	const struct operator_run *run = &rank->runs[passes->public_run[producer]];
+	bool unseen = allocation->flags & (ALLOCATION_PREEXISTING | ALLOCATION_EXTERNAL);
+
+	*block = (struct block){
+		.address = allocation->address,
+		.bytes = allocation->bytes ? allocation->bytes : allocation->allocated_bytes,
+		.allocated_bytes = allocation->allocated_bytes,
+		.start = run->task,
+		.end = TASK_PERSISTENT,
+		.start_event = UINT64_MAX,
+		.end_event = UINT64_MAX,
+		.start_time_ns = unseen ? rank->first_time_ns : allocation->start_time_ns,
+		.end_time_ns = allocation->end_time_ns,
+		.start_plot = PLOT_NONE,
+		.end_plot = PLOT_NONE,
+		.used_bytes = run->live_bytes,
+		.peak_bytes = run->peak_bytes,
+		.first_order = allocation->first_order,
+		.last_order = allocation->last_order,
+		.generation = allocation->generation,
+		.producer = passes->public_run[producer],
+		.stack = run->stack,
+		.name = run->name,
+		.phase = run->phase,
+		.persistent = allocation->last_order == NONE,
+		.preexisting = unseen,
+	};
+}
+
+static void rows_fill(struct passes *passes)
+{
+	struct rank *rank = &passes->target->result;
+	uint32_t *order = rows_order(passes);
+	uint64_t peak = 0;
+
+	arrzero(passes->row, arrlenu(passes->target->allocations));
+	for (size_t i = 0; i < arrlenu(passes->row); i++)
+		passes->row[i] = NONE;
+	arrzero(rank->blocks, arrlenu(order));
+	for (uint32_t i = 0; i < arrlenu(order); i++) {
+		row_fill(passes, order[i], &rank->blocks[i]);
+		/* Runs of several threads overlap; down the file the peak only grows. */
+		if (rank->blocks[i].peak_bytes < peak)
+			rank->blocks[i].peak_bytes = peak;
+		peak = rank->blocks[i].peak_bytes;
+		passes->row[order[i]] = i;
+	}
+	arrfree(order);
+}
+
+/* --- users ----------------------------------------------------------------------- */
+
+/* The row that a use of an allocation by a task counts for, or NULL. */
+static struct block *row_used(struct passes *passes, uint32_t allocation, int64_t task)
+{
+	uint32_t row = passes->row[allocation];
+	struct block *block = row == NONE ? NULL : &passes->target->result.blocks[row];
+
+	if (!block || !(passes->target->allocations[allocation].flags & ALLOCATION_TRACKED))
+		return NULL;
+	return task > block->start ? block : NULL;
+}
+
+static void users_fill(struct passes *passes)
+{
+	struct target_state *target = passes->target;
+	struct rank *rank = &target->result;
+	uint32_t total = 0;
+
+	for (int counting = 1; counting >= 0; counting--) {
+		for (uint32_t run = 0; run < arrlenu(target->runs); run++) {
+			for (uint32_t i = passes->use_start[run]; i < passes->use_start[run + 1]; i++) {
+				struct block *block = row_used(passes, passes->used[i], passes->task[run]);
+
+				if (block && !counting)
+					rank->users[block->first_user + block->user_count] = passes->task[run];
+				if (block)
+					block->user_count++;
+			}
+		}
+		if (!counting)
+			break;
+		for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
+			rank->blocks[i].first_user = total;
+			total += rank->blocks[i].user_count;
+			rank->blocks[i].user_count = 0;
+		}
+		arrzero(rank->users, total);
+	}
+}
+
+/* --- ends ------------------------------------------------------------------------ */
+
+static int64_t last_user(const struct rank *rank, const struct block *block)
+{
+	return block->user_count ? rank->users[block->first_user + block->user_count - 1] : block->start;
+}
+
+static void row_end(struct passes *passes, const struct moment *moment, struct block *block)
+{
+	const struct rank *rank = &passes->target->result;
+	int64_t next = passes->tasks_before[moment->runs_started];
+	uint32_t run = moment->run == NONE ? NONE : passes->resolved[moment->run];
+	int64_t task = run == NONE ? TASK_NONE : passes->task[run];
+
+	block->end = next > block->start ? next : block->start + 1;
+	/* Another thread's task may be older than the block, or than its last user. */
+	if (task == TASK_NONE || task <= block->start || task < last_user(rank, block))
+		return;
+	block->end = task;
+	if (task == last_user(rank, block) && !passes->made[run])
+		block->user_count--;
+}
+
+static void rows_end(struct passes *passes)
+{
+	struct target_state *target = passes->target;
+	struct rank *rank = &target->result;
+
+	for (size_t i = 0; i < arrlenu(target->moments); i++) {
+		const struct moment *moment = &target->moments[i];
+		uint32_t row = passes->row[moment->allocation];
+
+		if (!moment->is_free || row == NONE)
+			continue;
+		if (target->allocations[moment->allocation].flags & ALLOCATION_SCRATCH)
+			rank->blocks[row].end = rank->blocks[row].start + 1;
+		else
+			row_end(passes, moment, &rank->blocks[row]);
+	}
+	for (size_t i = 0; i < arrlenu(target->allocations); i++) {
+		uint32_t old = target->allocations[i].resized_from, row = passes->row[i];
+		struct block *ended = old == NONE || passes->row[old] == NONE ? NULL : &rank->blocks[passes->row[old]];
+
+		if (ended && row != NONE && rank->blocks[row].start > last_user(rank, ended))
+			ended->end = rank->blocks[row].start;
+	}
+}
+
+/* --- event numbers and plot coordinates -------------------------------------------- */
+
+/* Does the row take event numbers? */
+static bool row_has_events(const struct block *block)
+{
+	return block->category != CATEGORY_WORKSPACE;
+}
+
+static void events_count(const struct rank *rank, struct task_events *tasks)
+{
+	uint64_t event = 0;
+
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
+		if (!row_has_events(&rank->blocks[i]))
+			continue;
+		tasks[rank->blocks[i].start].starts++;
+		if (!rank->blocks[i].persistent)
+			tasks[rank->blocks[i].end].ends++;
+	}
+	for (int64_t task = 0; task <= rank->task_count; task++) {
+		tasks[task].first_event = event;
+		event += (uint64_t)tasks[task].ends + tasks[task].starts;
+	}
+}
+
+static void event_end(struct task_events *task, struct block *block)
+{
+	uint64_t k = task->ends_seen++;
+
+	block->end_event = task->first_event + k;
+	block->end_plot = plot_fraction(k + 1, (uint64_t)task->ends + task->starts);
+}
+
+static void event_start(struct task_events *task, struct block *block)
+{
+	uint64_t k = (uint64_t)task->ends + task->starts_seen++;
+
+	block->start_event = task->first_event + k;
+	block->start_plot = plot_fraction(k + 1, (uint64_t)task->ends + task->starts);
+}
+
+static void rows_number(struct passes *passes)
+{
+	struct target_state *target = passes->target;
+	struct rank *rank = &target->result;
+	struct task_events *tasks = NULL;
+
+	arrzero(tasks, (size_t)rank->task_count + 1);
+	events_count(rank, tasks);
+	for (size_t i = 0; i < arrlenu(target->moments); i++) {
+		uint32_t row = passes->row[target->moments[i].allocation];
+
+		if (target->moments[i].is_free && row != NONE && row_has_events(&rank->blocks[row]))
+			event_end(&tasks[rank->blocks[row].end], &rank->blocks[row]);
+	}
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
+		struct block *block = &rank->blocks[i];
+
+		if (row_has_events(block)) {
+			event_start(&tasks[block->start], block);
+			continue;
+		}
+		block->start_plot = SCRATCH_START_PLOT;
+		block->end_plot = SCRATCH_END_PLOT;
+	}
+	arrfree(tasks);
+}
+
+/* --- categories -------------------------------------------------------------------- */
+
+/* The phase of a task, by index: which of them were optimizer's. */
+static bool *tasks_of_optimizer(const struct rank *rank)
+{
+	bool *optimizer = NULL;
+
+	arrzero(optimizer, (size_t)rank->task_count + 1);
+	for (size_t i = 0; i < arrlenu(rank->runs); i++)
+		if (rank->runs[i].task != TASK_NONE)
+			optimizer[rank->runs[i].task] = rank->runs[i].phase == PHASE_OPTIMIZER;
+	return optimizer;
+}
+
+static bool block_is_optimizers(const struct rank *rank, const struct block *block, const bool *optimizer)
+{
+	for (uint32_t i = 0; i < block->user_count; i++)
+		if (!optimizer[rank->users[block->first_user + i]])
+			return false;
+	return block->user_count > 0;
+}
+
+static void rows_categorize(struct passes *passes)
+{
+	struct target_state *target = passes->target;
+	struct rank *rank = &target->result;
+	bool *optimizer = tasks_of_optimizer(rank);
+
+	for (size_t i = 0; i < arrlenu(target->allocations); i++) {
+		uint32_t row = passes->row[i];
+		struct block *block = row == NONE ? NULL : &rank->blocks[row];
+
+		if (!block)
+			continue;
+		block->category = (uint8_t)category_of(rank, &target->allocations[i], block);
+		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
+			block->category = CATEGORY_OPTSTATE;
+	}
+	arrfree(optimizer);
+}
+
+void passes_make_rows(struct passes *passes)
+{
+	gradients_follow(passes);
+	rows_fill(passes);
+	users_fill(passes);
+	rows_end(passes);
+	rows_categorize(passes);
+	rows_number(passes);
+}

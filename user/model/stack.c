@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Python stacks: kept once for each identity, and what they say of the phase.
+ *
+ * Rules. A frame of torch.optim's step wrapper anywhere makes the phase
+ * optimizer. Else, from the outermost frame inwards: a frame of torch.autograd
+ * that starts an engine run begins a backward pass; a frame of
+ * torch.utils.checkpoint inside a backward pass is a recomputation, until a
+ * frame further in starts a backward pass itself (the reentrant checkpoint
+ * does). Else forward.
+ *
+ * The engine's own frame (EVENT_BACKWARD) is believed where the stack cannot
+ * know: without Python frames, when its outer frames are missing, and when it
+ * begins in the engine's thread, not where a program or a thread of Python
+ * begins. A whole stack without an autograd frame is believed more than the
+ * engine frame, which is known only by a liveness test.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool text_ends(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static bool frame_is_optimizer(const struct frame *frame)
+{
+	return text_ends(frame->file, "/torch/optim/optimizer.py") &&
+	       (strcmp(frame->function, "wrapper") == 0 || strcmp(frame->function, "profile_hook_step") == 0);
+}
+
+static bool frame_is_backward(const struct frame *frame)
+{
+	if (!text_ends(frame->file, "/torch/autograd/__init__.py") &&
+		!text_ends(frame->file, "/torch/autograd/graph.py"))
+		return false;
+	return strcmp(frame->function, "backward") == 0 || strcmp(frame->function, "grad") == 0 ||
+	       strcmp(frame->function, "_engine_run_backward") == 0;
+}
+
+static bool frame_is_checkpoint(const struct frame *frame)
+{
+	return text_ends(frame->file, "/torch/utils/checkpoint.py");
+}
+
+/* Where Python code begins when nothing in C called it: a module's body, or threading's bootstrap. */
+static bool frame_is_program(const struct frame *frame)
+{
+	return strcmp(frame->function, "<module>") == 0 || strcmp(frame->function, "_run_module_as_main") == 0 ||
+	       (strcmp(frame->function, "_bootstrap") == 0 && text_ends(frame->file, "/threading.py"));
+}
+
+/*
+ * Whose step it is: self of the first `step` inside the innermost wrapper, else
+ * of whoever called the wrapper. Only ever compared, so any object will do.
+ */
+static uint64_t stack_optimizer(const struct stack *stack, uint32_t wrapper)
+{
+	for (uint32_t i = wrapper + 1; i < stack->frame_count; i++)
+		if (strcmp(stack->frames[i].function, "step") == 0)
+			return stack->frames[i].self;
+	return wrapper > 0 ? stack->frames[wrapper - 1].self : 0;
+}
+
+/* Is the innermost thing that the frames begin a recomputation? */
+static bool stack_recomputes(const struct stack *stack, bool in_backward)
+{
+	bool recompute = false;
+
+	for (uint32_t i = 0; i < stack->frame_count; i++) {
+		if (frame_is_backward(&stack->frames[i])) {
+			in_backward = true;
+			recompute = false;
+		} else if (in_backward && frame_is_checkpoint(&stack->frames[i])) {
+			recompute = true;
+		}
+	}
+	return recompute;
+}
+
+void stack_classify(struct stack *stack)
+{
+	stack->in_optimizer = stack->in_backward = false;
+	stack->optimizer = 0;
+	for (uint32_t i = 0; i < stack->frame_count; i++) {
+		if (frame_is_optimizer(&stack->frames[i])) {
+			stack->in_optimizer = true;
+			stack->optimizer = stack_optimizer(stack, i);
+		}
+		stack->in_backward |= frame_is_backward(&stack->frames[i]);
+	}
+	stack->in_recompute = stack_recomputes(stack, false);
+	stack->in_recompute_of_engine = stack_recomputes(stack, true);
+	stack->from_program = stack->frame_count && !stack->cut && frame_is_program(&stack->frames[0]);
+}
+
+enum phase stack_phase(const struct stack *stack, uint8_t event_flags)
+{
+	bool whole = stack->from_program && !(event_flags & EVENT_STACK_LOST);
+	bool engine = (event_flags & EVENT_BACKWARD) && !stack->in_backward && !whole;
+
+	if (stack->in_optimizer)
+		return PHASE_OPTIMIZER;
+	if (engine ? stack->in_recompute_of_engine : stack->in_recompute)
+		return PHASE_RECOMPUTE;
+	return engine || stack->in_backward ? PHASE_BACKWARD : PHASE_FORWARD;
+}
+
+static uint32_t stack_append(struct target_state *target, uint64_t identity)
+{
+	uint32_t index = (uint32_t)arrlenu(target->stacks);
+	struct stack empty = {0};
+
+	arrput(target->stacks, empty);
+	arrput(target->stack_known, false);
+	hmput(target->stack_index, identity, index);
+	return index;
+}
+
+/* Index of a stack; one whose frames did not come yet is empty for now. */
+uint32_t stack_find(struct target_state *target, uint64_t identity)
+{
+	ptrdiff_t at;
+
+	if (!identity)
+		return 0;
+	at = hmgeti(target->stack_index, identity);
+	return at >= 0 ? target->stack_index[at].value : stack_append(target, identity);
+}
+
+/* Texts are compared as pointers: the model keeps each once. */
+static bool stack_equals(const struct stack *stack, const struct frame *frames, size_t frame_count, bool cut)
+{
+	if (stack->frame_count != frame_count || stack->cut != cut)
+		return false;
+	for (size_t i = 0; i < frame_count; i++) {
+		const struct frame *a = &stack->frames[i], *b = &frames[i];
+
+		if (a->file != b->file || a->function != b->function || a->line != b->line || a->self != b->self)
+			return false;
+	}
+	return true;
+}
+
+static struct frame *frames_copy(struct model *model, const struct frame *frames, size_t frame_count)
+{
+	struct frame *copy = calloc(frame_count ? frame_count : 1, sizeof(*copy));
+
+	for (size_t i = 0; copy && i < frame_count; i++) {
+		copy[i] = frames[i];
+		copy[i].file = model_text(model, frames[i].file ? frames[i].file : "");
+		copy[i].function = model_text(model, frames[i].function ? frames[i].function : "");
+	}
+	return copy;
+}
+
+int stack_put(struct model *model, struct target_state *target, uint64_t identity, const struct frame *frames,
+	size_t frame_count, bool cut)
+{
+	uint32_t index = stack_find(target, identity);
+	struct frame *copy;
+
+	if (!identity || frame_count > INDEX_MAX)
+		return -EINVAL;
+	copy = frames_copy(model, frames, frame_count);
+	if (!copy)
+		return -ENOMEM;
+	if (target->stack_known[index]) {
+		if (stack_equals(&target->stacks[index], copy, frame_count, cut)) {
+			free(copy);
+			return 0;
+		}
+		index = stack_append(target, identity);
+	}
+	target->stacks[index] = (struct stack){.frames = copy, .frame_count = (uint32_t)frame_count, .cut = cut};
+	target->stack_known[index] = true;
+	stack_classify(&target->stacks[index]);
+	return 0;
+}

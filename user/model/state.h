@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the model keeps while events come in, shared by its files and by nobody
+ * else. Events only append: runs in order of start, allocations in order of
+ * creation, one timeline entry for each allocator event, one use for each
+ * argument. Which of the runs were operators is known late, so everything that
+ * is an index is worked out once, at the end, by passes over these arrays.
+ */
+#ifndef HDTRACE_MODEL_STATE_H
+#define HDTRACE_MODEL_STATE_H
+
+#include "containers.h"
+#include "model.h"
+
+#define NONE UINT32_MAX
+/* Indices are 32 bits wide, and stay clear of NONE. */
+#define INDEX_MAX (UINT32_MAX - 1)
+
+/* A block made outside operators is a row from this size on; below are the numbers that Python wraps (8 bytes). */
+#define OUTSIDE_BYTES_MIN (1ull << 20)
+
+/* The entry for blocks older than the trace is always run 0; it goes when there are none. */
+#define RUN_PREEXISTING 0u
+
+enum run_state {
+	RUN_OPEN,    /* a candidate whose frame is alive */
+	RUN_RAN,     /* it is the operator */
+	RUN_DROPPED, /* only a way to other operators: what it did belongs to run.into */
+};
+
+/* Where the name of a run comes from, when it is no operator. */
+enum run_source { SOURCE_OPERATOR, SOURCE_PREEXISTING, SOURCE_RESIZE, SOURCE_OUTSIDE };
+
+struct run {
+	uint64_t time_ns;
+	uint32_t operator_; /* index of the operator's name; meaningless for other sources */
+	uint32_t thread_id;
+	uint32_t step;
+	uint32_t stack;
+	uint32_t into;	/* run that a dropped one belongs to, NONE: outside operators */
+	uint8_t state;	/* enum run_state */
+	uint8_t source; /* enum run_source */
+	uint8_t flags;	/* enum event_flag */
+};
+
+enum allocation_flag {
+	ALLOCATION_EXTERNAL = 1 << 0,	 /* never seen by the allocator hooks, target traced from its start */
+	ALLOCATION_PREEXISTING = 1 << 1, /* never seen by them, target attached to later */
+	ALLOCATION_OUTSIDE = 1 << 2,	 /* made outside operators, with a run of its own */
+	ALLOCATION_SCRATCH = 1 << 3,	 /* freed while the frame that made it was alive: Workspace */
+	ALLOCATION_PARAMETER = 1 << 4,	 /* a leaf that gradients were made for */
+	ALLOCATION_GRADIENT = 1 << 5,	 /* stored as the gradient of a leaf */
+	ALLOCATION_STORING = 1 << 6,	 /* about to be stored as a gradient: not certain yet */
+	ALLOCATION_TRACKED = 1 << 7,	 /* a row, unless it is scratch of an operator that is no task */
+	ALLOCATION_LIFTED = 1 << 8,	 /* its first user is an OPERATOR_LIFT */
+	ALLOCATION_USED = 1 << 9,	 /* it has a user */
+};
+
+/* One lifetime of one address. */
+struct allocation {
+	uint64_t address;
+	uint64_t bytes;		  /* of the storage, once an argument showed it */
+	uint64_t allocated_bytes; /* 0: never seen */
+	uint64_t start_time_ns, end_time_ns;
+	uint32_t run;	/* whose frame was innermost, NONE: outside operators */
+	uint32_t stack; /* for those outside operators */
+	uint32_t generation;
+	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
+	uint32_t resized_from;		  /* allocation that a storage resize replaced by this one */
+	uint32_t thread_id;		  /* that stores it as a gradient, with ALLOCATION_STORING */
+	uint16_t flags;
+};
+
+/* One allocator event: what, in which frame, and how many runs had started. */
+struct moment {
+	uint32_t allocation;
+	uint32_t run; /* whose frame was innermost, NONE: outside operators */
+	uint32_t runs_started;
+	bool is_free;
+};
+
+/* An argument of a run. */
+struct use {
+	uint32_t run;
+	uint32_t allocation;
+};
+
+/* The run that autograd stored a gradient with, and the gradient that came in. */
+struct accumulation {
+	uint32_t run;
+	uint32_t allocation;
+};
+
+enum frame_kind {
+	FRAME_UNKNOWN,	 /* its record was lost */
+	FRAME_CANDIDATE, /* HOOK_CALL: may be the operator itself */
+	FRAME_RUNNING,	 /* HOOK_REDISPATCH: is the operator */
+	FRAME_NESTED,	 /* inside a running operator: run is that operator's */
+};
+
+struct operator_frame {
+	uint32_t run; /* NONE when the record was lost */
+	uint16_t operator_;
+	uint8_t kind;	    /* enum frame_kind */
+	bool unguarded;	    /* autograd was not excluded when it was entered */
+	bool runs;	    /* a nested operator with autograd excluded proved that its kernel runs */
+	bool has_operators; /* operators of their own came inside */
+};
+
+struct thread {
+	uint32_t thread_id;
+	struct operator_frame *frames; /* stb_ds */
+	uint32_t last_run;	       /* whose arguments EVENT_TENSORS continues; NONE: ignored */
+
+	/* A storage resize outside operators, until its allocation, then until its free. */
+	uint32_t resize_from;  /* allocation, NONE */
+	uint32_t resize_to;    /* allocation, NONE */
+	uint64_t resize_bytes; /* 0: none announced */
+
+	/* Gradient being stored. */
+	uint32_t storing;      /* allocation, NONE */
+	uint32_t accumulating; /* the same, until the first operator after it */
+
+	bool in_optimizer;
+	uint64_t optimizer;
+};
+
+struct address_state {
+	uint32_t live;	   /* allocation, NONE */
+	uint32_t count;	   /* of the allocations there so far */
+	uint32_t external; /* the untracked storage seen there, NONE */
+};
+
+struct target_state {
+	uint16_t target;
+	bool ended;	 /* nothing counts any more */
+	bool all_blocks; /* of the options */
+	uint32_t steps;
+	char *target_json, *end_json;
+
+	const char **operator_names; /* stb_ds, NULL where no name came */
+	uint8_t *operator_flags;     /* stb_ds, the same length */
+
+	struct stack *stacks; /* stb_ds */
+	bool *stack_known;    /* stb_ds: its frames came */
+	struct {
+		uint64_t key;
+		uint32_t value;
+	} * stack_index; /* stb_ds map: identity to index */
+
+	struct {
+		uint32_t key;
+		struct thread *value;
+	} * threads; /* stb_ds map */
+	struct thread *last_thread;
+
+	struct {
+		uint64_t key;
+		struct address_state value;
+	} * addresses; /* stb_ds map */
+
+	struct run *runs;		    /* stb_ds */
+	struct allocation *allocations;	    /* stb_ds */
+	struct moment *moments;		    /* stb_ds */
+	struct use *uses;		    /* stb_ds */
+	struct accumulation *accumulations; /* stb_ds */
+
+	struct rank result; /* counters from the start on, the rest at the end */
+};
+
+struct model {
+	struct model_options options;
+	struct target_state **targets; /* stb_ds, by index; NULL: not announced */
+	struct target_state **order;   /* stb_ds, after model_finish: by rank */
+	struct {
+		char *key;
+		int value;
+	} * texts; /* stb_ds string map: every text once */
+	bool finished;
+};
+
+/* The one copy of a text that the model keeps. */
+const char *model_text(struct model *model, const char *text);
+
+/* stack.c */
+void stack_classify(struct stack *stack);
+enum phase stack_phase(const struct stack *stack, uint8_t event_flags);
+uint32_t stack_find(struct target_state *target, uint64_t identity);
+int stack_put(struct model *model, struct target_state *target, uint64_t identity, const struct frame *frames,
+	size_t frame_count, bool cut);
+
+/* operator.c */
+struct thread *thread_find(struct target_state *target, uint32_t thread_id);
+void thread_free(struct thread *thread);
+/* Frames at `depth` and above have ended. */
+void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth);
+/* Run of the frame that an event at this depth happened in, NONE: outside operators. */
+uint32_t thread_run(const struct thread *thread, uint32_t depth);
+uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack);
+/* The run that the work of `run` belongs to, NONE: outside operators. After every frame ended. */
+uint32_t run_resolve(const struct target_state *target, uint32_t run);
+int operator_enter(struct target_state *target, const struct operator_event *event);
+int operator_tensors(struct target_state *target, const struct tensors_event *event);
+void operators_end(struct target_state *target);
+
+/* memory.c */
+int memory_allocate(struct target_state *target, const struct allocate_event *event);
+int memory_free(struct target_state *target, const struct free_event *event);
+int memory_resize(struct target_state *target, const struct resize_event *event);
+int memory_gradient(struct target_state *target, const struct gradient_event *event);
+/* The allocation alive at an argument's address, made when there is none; NONE: no room. */
+uint32_t memory_argument(
+	struct target_state *target, const struct event *event, const struct tensor_argument *argument);
+/* The gradient that a thread was storing is stored if it is still alive. */
+void gradient_settle(struct target_state *target, struct thread *thread);
+
+/* finish.c */
+int target_finish(struct model *model, struct target_state *target);
+
+/* Shared by the passes at the end. */
+struct passes {
+	struct target_state *target;
+	uint32_t *resolved;	/* for each run: run_resolve */
+	uint32_t *use_start;	/* for each run and one more: its slice of used */
+	uint32_t *used;		/* allocations, grouped by run, each once for a run */
+	uint32_t *made;		/* for each run: blocks it made that outlive it */
+	int64_t *task;		/* for each run: its index or TASK_NONE */
+	uint32_t *tasks_before; /* for each run and one more: tasks among the runs before it */
+	uint32_t *public_run;	/* for each run: index into rank.runs, NONE: not there */
+	uint32_t *row;		/* for each allocation: index into rank.blocks, NONE: no row */
+};
+
+/* task.c */
+void passes_number_tasks(struct passes *passes);
+/* rows.c */
+void passes_make_rows(struct passes *passes);
+/* totals.c */
+void passes_total(struct passes *passes);
+void passes_snapshot(struct passes *passes);
+uint64_t allocation_total_bytes(const struct allocation *allocation);
+
+#endif
