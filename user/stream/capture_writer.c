@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The writing side of a capture; see capture_writer.h. */
+#include "stream/capture_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "stream/record.h"
+
+/* Records of one chunk; the largest record fits. Larger chunks compress no better, smaller ones worse. */
+#define CHUNK_SIZE CAPTURE_RECORD_MAX
+/* The fastest level of the format proper: the recorder shares the machine with the job. */
+#define COMPRESSION_LEVEL 1
+/* Random temporary names that may all be taken before giving up. */
+#define TEMPORARY_ATTEMPTS 16
+
+struct capture_writer {
+	int fd;
+	int error; /* of the first failed write */
+	uint32_t sequence;
+	uint64_t file_size; /* end of the last whole chunk */
+	uint64_t record_total;
+	uint64_t record_count; /* in the buffer */
+	size_t used;
+	uint8_t *records;
+	uint8_t *output; /* struct capture_chunk, then the compressed records */
+	size_t output_size;
+	ZSTD_CCtx *compressor;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now = {0};
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Writes all of it, or cuts the file back to its last whole chunk and remembers why. */
+static int output_write(struct capture_writer *writer, const void *data, size_t length)
+{
+	const uint8_t *bytes = data;
+	size_t written = 0;
+
+	while (written < length) {
+		ssize_t count = write(writer->fd, bytes + written, length - written);
+
+		if (count > 0) {
+			written += (size_t)count;
+			continue;
+		}
+		if (count < 0 && errno == EINTR)
+			continue;
+		writer->error = count < 0 ? -errno : -EIO;
+		if (ftruncate(writer->fd, (off_t)writer->file_size) == 0)
+			(void)lseek(writer->fd, 0, SEEK_END);
+		return writer->error;
+	}
+	writer->file_size += length;
+	return 0;
+}
+
+static int header_write(struct capture_writer *writer)
+{
+	struct capture_header header = {
+		.version = CAPTURE_VERSION,
+		.header_size = sizeof(header),
+		.start_time_ns = clock_ns(CLOCK_MONOTONIC),
+		.start_real_time_ns = clock_ns(CLOCK_REALTIME),
+	};
+
+	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
+	header.checksum = XXH3_64bits(&header, offsetof(struct capture_header, checksum));
+	return output_write(writer, &header, sizeof(header));
+}
+
+/* Only a regular file, or a link that is replaced as such, may give way to a capture. */
+static int path_check(const char *path)
+{
+	struct stat status;
+
+	if (lstat(path, &status) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISDIR(status.st_mode))
+		return -EISDIR;
+	return S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) ? 0 : -EEXIST;
+}
+
+/* Creates a new file beside `path`; its name is the caller's to free. */
+static int temporary_open(const char *path, char **temporary)
+{
+	for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS; attempt++) {
+		uint64_t number;
+		int fd;
+
+		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+			return -EIO;
+		if (asprintf(temporary, "%s.%016" PRIx64, path, number) < 0) {
+			*temporary = NULL;
+			return -ENOMEM;
+		}
+		fd = open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (fd >= 0)
+			return fd;
+		fd = -errno;
+		free(*temporary);
+		*temporary = NULL;
+		if (fd != -EEXIST)
+			return fd;
+	}
+	return -EEXIST;
+}
+
+static void writer_free(struct capture_writer *writer)
+{
+	if (!writer)
+		return;
+	ZSTD_freeCCtx(writer->compressor);
+	free(writer->records);
+	free(writer->output);
+	free(writer);
+}
+
+static struct capture_writer *writer_new(void)
+{
+	struct capture_writer *writer = calloc(1, sizeof(*writer));
+
+	if (!writer)
+		return NULL;
+	writer->fd = -1;
+	writer->output_size = sizeof(struct capture_chunk) + ZSTD_compressBound(CHUNK_SIZE);
+	writer->records = malloc(CHUNK_SIZE);
+	writer->output = malloc(writer->output_size);
+	writer->compressor = ZSTD_createCCtx();
+	if (!writer->records || !writer->output || !writer->compressor ||
+		ZSTD_isError(ZSTD_CCtx_setParameter(writer->compressor, ZSTD_c_compressionLevel, COMPRESSION_LEVEL))) {
+		writer_free(writer);
+		return NULL;
+	}
+	return writer;
+}
+
+int capture_writer_open(const char *path, struct capture_writer **result)
+{
+	struct capture_writer *writer = NULL;
+	char *temporary = NULL;
+	int error = path_check(path);
+
+	*result = NULL;
+	if (error)
+		goto cleanup;
+	writer = writer_new();
+	if (!writer) {
+		error = -ENOMEM;
+		goto cleanup;
+	}
+	writer->fd = temporary_open(path, &temporary);
+	if (writer->fd < 0) {
+		error = writer->fd;
+		goto cleanup;
+	}
+	error = header_write(writer);
+	if (!error && rename(temporary, path) < 0)
+		error = -errno;
+	if (error) {
+		unlink(temporary);
+		goto cleanup;
+	}
+	*result = writer;
+	writer = NULL;
+cleanup:
+	free(temporary);
+	if (writer && writer->fd >= 0)
+		close(writer->fd);
+	writer_free(writer);
+	return error;
+}
+
+int capture_writer_flush(struct capture_writer *writer)
+{
+	struct capture_chunk chunk = {
+		.magic = CAPTURE_CHUNK_MAGIC,
+		.sequence = writer->sequence,
+		.size = (uint32_t)writer->used,
+		.record_count = writer->record_count,
+	};
+	uint8_t *compressed = writer->output + sizeof(chunk);
+	size_t size;
+
+	if (writer->error || !writer->used)
+		return writer->error;
+	size = ZSTD_compress2(
+		writer->compressor, compressed, writer->output_size - sizeof(chunk), writer->records, writer->used);
+	if (ZSTD_isError(size)) {
+		writer->error = -EIO;
+		return writer->error;
+	}
+	chunk.compressed_size = (uint32_t)size;
+	chunk.checksum = XXH3_64bits(compressed, size);
+	chunk.header_checksum = XXH3_64bits(&chunk, offsetof(struct capture_chunk, header_checksum));
+	memcpy(writer->output, &chunk, sizeof(chunk));
+	writer->sequence++;
+	writer->used = 0;
+	writer->record_count = 0;
+	return output_write(writer, writer->output, sizeof(chunk) + size);
+}
+
+/* Room for a record of `size` bytes at the end of the buffer, for record_commit. */
+static int record_reserve(struct capture_writer *writer, size_t size, void **room)
+{
+	if (writer->error)
+		return writer->error;
+	if (writer->used + size > CHUNK_SIZE) {
+		int error = capture_writer_flush(writer);
+
+		if (error)
+			return error;
+	}
+	*room = writer->records + writer->used;
+	return 0;
+}
+
+static void record_commit(struct capture_writer *writer, size_t size)
+{
+	writer->used += size;
+	writer->record_count++;
+	writer->record_total++;
+}
+
+int capture_writer_append(struct capture_writer *writer, const struct event *record)
+{
+	void *room;
+	int error;
+
+	if (record_check(record, CAPTURE_RECORD_MAX))
+		return -EBADMSG;
+	error = record_reserve(writer, record->size, &room);
+	if (error)
+		return error;
+	memcpy(room, record, record->size);
+	record_commit(writer, record->size);
+	return 0;
+}
+
+/*
+ * Reserves a record of `header` and `payload` bytes that is made here: zeroed,
+ * with its common part filled in; `payload` is rounded up to the alignment.
+ */
+static int record_begin(
+	struct capture_writer *writer, uint16_t kind, uint16_t target, size_t header, size_t payload, void **record)
+{
+	struct event event = {.time_ns = clock_ns(CLOCK_MONOTONIC), .kind = kind, .target = target};
+	size_t size;
+	int error;
+
+	if (payload > CAPTURE_RECORD_MAX - header - RECORD_ALIGNMENT)
+		return -E2BIG;
+	size = (header + payload + RECORD_ALIGNMENT - 1) / RECORD_ALIGNMENT * RECORD_ALIGNMENT;
+	error = record_reserve(writer, size, record);
+	if (error)
+		return error;
+	event.size = (uint32_t)size;
+	memset(*record, 0, size);
+	memcpy(*record, &event, sizeof(event));
+	return 0;
+}
+
+int capture_writer_text(struct capture_writer *writer, uint16_t kind, uint16_t target, const char *json)
+{
+	size_t length = strlen(json);
+	void *room;
+	struct text_record *record;
+	int error = record_begin(writer, kind, target, sizeof(*record), length, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->length = (uint32_t)length;
+	memcpy(record->text, json, length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
+int capture_writer_operator(
+	struct capture_writer *writer, uint16_t target, uint16_t index, const char *name, uint32_t flags)
+{
+	size_t length = strlen(name);
+	void *room;
+	struct operator_record *record;
+	int error = record_begin(writer, CAPTURE_OPERATOR, target, sizeof(*record), length, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->event.operator_ = index;
+	record->length = (uint32_t)length;
+	record->flags = flags;
+	memcpy(record->name, name, length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
+static bool code_fits(const struct capture_code *code, const size_t lengths[3])
+{
+	return lengths[0] <= CAPTURE_RECORD_MAX && lengths[1] <= CAPTURE_RECORD_MAX &&
+	       lengths[2] <= CAPTURE_RECORD_MAX && code->table_length <= CAPTURE_RECORD_MAX;
+}
+
+int capture_writer_code(struct capture_writer *writer, uint16_t target, const struct capture_code *code)
+{
+	const char *strings[3] = {code->file, code->name, code->qualified_name};
+	size_t lengths[3] = {strlen(strings[0]), strlen(strings[1]), strlen(strings[2])};
+	struct code_record *record;
+	char *bytes;
+	void *room;
+	int error;
+
+	if (!code_fits(code, lengths))
+		return -E2BIG;
+	error = record_begin(writer, CAPTURE_CODE, target, sizeof(*record),
+		lengths[0] + lengths[1] + lengths[2] + code->table_length, &room);
+	if (error)
+		return error;
+	record = room;
+	record->code = code->code;
+	record->first_instruction = code->first_instruction;
+	record->first_line = code->first_line;
+	record->table_format = code->table_format;
+	record->file_length = (uint32_t)lengths[0];
+	record->name_length = (uint32_t)lengths[1];
+	record->qualified_length = (uint32_t)lengths[2];
+	record->table_length = (uint32_t)code->table_length;
+	bytes = record->bytes;
+	for (int i = 0; i < 3; i++)
+		bytes = mempcpy(bytes, strings[i], lengths[i]);
+	if (code->table_length)
+		memcpy(bytes, code->table, code->table_length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
+int capture_writer_loss(struct capture_writer *writer, uint16_t target, const struct event_counters *counters)
+{
+	void *room;
+	struct loss_record *record;
+	int error = record_begin(writer, CAPTURE_LOSS, target, sizeof(*record), 0, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->counters = *counters;
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
+uint64_t capture_writer_bytes(const struct capture_writer *writer)
+{
+	return writer->file_size;
+}
+
+uint64_t capture_writer_records(const struct capture_writer *writer)
+{
+	return writer->record_total;
+}
+
+int capture_writer_close(struct capture_writer *writer)
+{
+	int error;
+
+	if (!writer)
+		return 0;
+	error = capture_writer_flush(writer);
+	if (close(writer->fd) < 0 && !error && errno != EINTR)
+		error = -errno;
+	writer_free(writer);
+	return error;
+}

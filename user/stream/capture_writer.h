@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writes a capture (hdtrace/capture.h). Records are copied into a buffer and
+ * leave it compressed and checksummed, about a MiB at a time or when flushed,
+ * each chunk by one write. The file has its final name from the start, so that
+ * a writer that is killed leaves a capture which is readable up to its last
+ * whole chunk.
+ *
+ * Not for several threads at once. Functions return 0 or a negative errno.
+ * After a failed write (no space, I/O error) the half-written chunk is cut off
+ * again, and every later call returns the same error and writes nothing: the
+ * caller counts what it could not keep as LOSS_CAPTURE.
+ */
+#ifndef HDTRACE_STREAM_CAPTURE_WRITER_H
+#define HDTRACE_STREAM_CAPTURE_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hdtrace/capture.h>
+
+struct capture_writer;
+
+/* A Python code object as CAPTURE_CODE keeps it. Strings are UTF-8; nothing is owned. */
+struct capture_code {
+	uint64_t code;		    /* address of the code object */
+	uint64_t first_instruction; /* address of its first instruction */
+	uint32_t first_line;
+	uint32_t table_format; /* code_record.table_format */
+	const char *file, *name, *qualified_name;
+	const void *table;
+	size_t table_length; /* bytes */
+};
+
+/*
+ * Creates the capture at `path`, atomically in place of an older one. -EISDIR,
+ * -EEXIST: something other than a regular file is there, and is left alone.
+ */
+int capture_writer_open(const char *path, struct capture_writer **writer);
+
+/* Copies a record of any kind; -EBADMSG, and nothing kept, when it breaks the bounds of record.h. */
+int capture_writer_append(struct capture_writer *writer, const struct event *record);
+
+/* `kind`: CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END. -E2BIG: longer than a record may be. */
+int capture_writer_text(struct capture_writer *writer, uint16_t kind, uint16_t target, const char *json);
+/* The name of the operators `index` of `target`; `flags` are enum operator_flag. */
+int capture_writer_operator(
+	struct capture_writer *writer, uint16_t target, uint16_t index, const char *name, uint32_t flags);
+int capture_writer_code(struct capture_writer *writer, uint16_t target, const struct capture_code *code);
+int capture_writer_loss(struct capture_writer *writer, uint16_t target, const struct event_counters *counters);
+
+/* Writes what is buffered, as a chunk of its own; nothing when nothing is buffered. */
+int capture_writer_flush(struct capture_writer *writer);
+
+/* Bytes of whole chunks in the file, and records taken so far. */
+uint64_t capture_writer_bytes(const struct capture_writer *writer);
+uint64_t capture_writer_records(const struct capture_writer *writer);
+
+/* Flushes, closes and frees, also after an error, which it returns. Accepts NULL. */
+int capture_writer_close(struct capture_writer *writer);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The bounds of each kind of record; see record.h. */
+#include "stream/record.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Smallest size of each kind; the variable part is checked below. 0: no such kind. */
+static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
+	[EVENT_OPERATOR] = sizeof(struct operator_event),
+	[EVENT_TENSORS] = sizeof(struct tensors_event),
+	[EVENT_ALLOCATE] = sizeof(struct allocate_event),
+	[EVENT_FREE] = sizeof(struct free_event),
+	[EVENT_RESIZE] = sizeof(struct resize_event),
+	[EVENT_GRADIENT] = sizeof(struct gradient_event),
+	[EVENT_FINALIZE] = sizeof(struct event),
+	[EVENT_EXEC] = sizeof(struct event),
+	[EVENT_EXIT] = sizeof(struct event),
+};
+
+static const uint32_t capture_sizes[] = {
+	[CAPTURE_SESSION - CAPTURE_SESSION] = sizeof(struct text_record),
+	[CAPTURE_TARGET - CAPTURE_SESSION] = sizeof(struct text_record),
+	[CAPTURE_OPERATOR - CAPTURE_SESSION] = sizeof(struct operator_record),
+	[CAPTURE_CODE - CAPTURE_SESSION] = sizeof(struct code_record),
+	[CAPTURE_LOSS - CAPTURE_SESSION] = sizeof(struct loss_record),
+	[CAPTURE_END - CAPTURE_SESSION] = sizeof(struct text_record),
+};
+
+static uint32_t kind_size(uint16_t kind)
+{
+	if (kind < EVENT_KERNEL_KINDS)
+		return event_sizes[kind];
+	if (kind >= CAPTURE_SESSION && kind - CAPTURE_SESSION < (int)(sizeof(capture_sizes) / sizeof(*capture_sizes)))
+		return capture_sizes[kind - CAPTURE_SESSION];
+	return 0;
+}
+
+bool record_known(const struct event *record)
+{
+	return kind_size(record->kind) != 0;
+}
+
+static const char *lists_check(const struct event *record, size_t header, size_t tensors, size_t frames)
+{
+	if (tensors > EVENT_TENSORS_MAX)
+		return "more tensors than a record may have";
+	if (frames > EVENT_FRAMES_MAX)
+		return "more frames than a record may have";
+	if (header + tensors * sizeof(struct tensor_argument) + frames * sizeof(struct python_frame) > record->size)
+		return "tensors or frames reach beyond their record";
+	return NULL;
+}
+
+static const char *text_check(const struct event *record, const char *text, uint64_t length)
+{
+	size_t room = record->size - (size_t)(text - (const char *)record);
+
+	if (length > room)
+		return "text reaches beyond its record";
+	if (memchr(text, 0, length))
+		return "text holds a NUL";
+	return NULL;
+}
+
+static const char *code_check(const struct code_record *code)
+{
+	uint64_t strings = (uint64_t)code->file_length + code->name_length + code->qualified_length;
+	const char *wrong = text_check(&code->event, code->bytes, strings);
+
+	if (!wrong && strings + code->table_length > code->event.size - sizeof(*code))
+		wrong = "location table reaches beyond its record";
+	return wrong;
+}
+
+static const char *content_check(const struct event *record)
+{
+	switch (record->kind) {
+	case EVENT_OPERATOR: {
+		const struct operator_event *operator_ = (const struct operator_event *)record;
+
+		return lists_check(record, sizeof(*operator_), operator_->tensor_count, operator_->frame_count);
+	}
+	case EVENT_TENSORS: {
+		const struct tensors_event *tensors = (const struct tensors_event *)record;
+
+		return lists_check(record, sizeof(*tensors), tensors->tensor_count, 0);
+	}
+	case EVENT_ALLOCATE: {
+		const struct allocate_event *allocate = (const struct allocate_event *)record;
+
+		return lists_check(record, sizeof(*allocate), 0, allocate->frame_count);
+	}
+	case CAPTURE_SESSION:
+	case CAPTURE_TARGET:
+	case CAPTURE_END: {
+		const struct text_record *text = (const struct text_record *)record;
+
+		return text_check(record, text->text, text->length);
+	}
+	case CAPTURE_OPERATOR: {
+		const struct operator_record *operator_ = (const struct operator_record *)record;
+
+		return text_check(record, operator_->name, operator_->length);
+	}
+	case CAPTURE_CODE:
+		return code_check((const struct code_record *)record);
+	default:
+		return NULL;
+	}
+}
+
+const char *record_check(const struct event *record, size_t available)
+{
+	if (available < sizeof(*record))
+		return "record header cut off";
+	if (record->size < sizeof(*record) || record->size > CAPTURE_RECORD_MAX || record->size % RECORD_ALIGNMENT)
+		return "illegal record size";
+	if (record->size > available)
+		return "record reaches beyond its chunk";
+	if (record->size < kind_size(record->kind))
+		return "record smaller than its kind";
+	return content_check(record);
+}
