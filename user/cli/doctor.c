@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * `hdtrace doctor`: every condition that tracing needs, one line each, with the
+ * reason and the remedy where it does not hold.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <yajl/yajl_gen.h>
+
+#include "attach/tracer.h"
+#include "cli/cli.h"
+#include "model/containers.h"
+#include "probe/plan.h"
+#include "target/maps.h"
+#include "target/process.h"
+#include "target/watch.h"
+
+#define KERNEL_MAJOR 6 /* uprobe_multi came with 6.6 */
+#define KERNEL_MINOR 6
+#define TEST_RING_SIZE (1u << 20)
+#define KIB_FOR_RING (256 << 10) /* the default ring four times over */
+
+enum verdict { GOOD, NOTE, BAD };
+
+struct check {
+	enum verdict verdict;
+	char *name, *text, *remedy;
+};
+
+struct doctor {
+	struct check *checks; /* stb_ds */
+	pid_t pid;
+	bool json;
+};
+
+static void check_add(struct doctor *doctor, enum verdict verdict, const char *name, const char *remedy,
+	const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static void check_add(struct doctor *doctor, enum verdict verdict, const char *name, const char *remedy,
+	const char *format, ...)
+{
+	struct check check = {.verdict = verdict};
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (vasprintf(&check.text, format, arguments) < 0)
+		check.text = NULL;
+	va_end(arguments);
+	check.name = strdup(name);
+	check.remedy = verdict != GOOD && remedy ? strdup(remedy) : NULL;
+	arrput(doctor->checks, check);
+}
+
+/* First line of a small file, without its end; empty when it cannot be read. */
+static const char *line_read(const char *path, char *line, size_t size)
+{
+	FILE *file = fopen(path, "re");
+
+	line[0] = '\0';
+	if (file) {
+		if (!fgets(line, (int)size, file))
+			line[0] = '\0';
+		fclose(file);
+	}
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+/* --- this machine ------------------------------------------------------------------ */
+
+static void check_kernel(struct doctor *doctor)
+{
+	int major = 0, minor = 0;
+	struct utsname system;
+
+	uname(&system);
+	sscanf(system.release, "%d.%d", &major, &minor);
+	check_add(doctor,
+		major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR) ? GOOD : BAD, "kernel",
+		"hdtrace needs Linux 6.6 or later, for probes on many functions at once", "Linux %s", system.release);
+	check_add(doctor, strcmp(system.machine, "x86_64") ? BAD : GOOD, "machine",
+		"only x86_64 jobs can be traced", "%s", system.machine);
+}
+
+static void check_btf(struct doctor *doctor)
+{
+	struct stat status;
+
+	if (stat("/sys/kernel/btf/vmlinux", &status))
+		check_add(doctor, BAD, "BTF", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y", "%s",
+			"/sys/kernel/btf/vmlinux is missing");
+	else
+		check_add(doctor, GOOD, "BTF", NULL, "%lld bytes", (long long)status.st_size);
+}
+
+static void check_lockdown(struct doctor *doctor)
+{
+	char line[128];
+	bool closed = strstr(line_read("/sys/kernel/security/lockdown", line, sizeof(line)), "[confidentiality]");
+
+	check_add(doctor, closed ? BAD : GOOD, "lockdown",
+		"boot with lockdown=integrity or none: confidentiality mode forbids BPF programs to read memory", "%s",
+		*line ? line : "none");
+}
+
+static void check_capabilities(struct doctor *doctor)
+{
+	static const struct {
+		int bit;
+		const char *name, *why;
+	} needed[] = {
+		{39, "CAP_BPF", "load programs"},
+		{38, "CAP_PERFMON", "set probes, be told of new mappings"},
+		{19, "CAP_SYS_PTRACE", "read names from the job's memory"},
+		{21, "CAP_SYS_ADMIN", "open the files that a job has mapped"},
+	};
+	unsigned long long effective = 0;
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "CapEff: %llx", &effective) == 1)
+			break;
+	if (file)
+		fclose(file);
+	for (size_t index = 0; index < sizeof(needed) / sizeof(needed[0]); index++)
+		check_add(doctor, effective >> needed[index].bit & 1 ? GOOD : BAD, needed[index].name,
+			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service", "to %s",
+			needed[index].why);
+}
+
+static void check_paranoia(struct doctor *doctor)
+{
+	struct watch *watch;
+	int error = watch_open(&watch);
+	char line[32];
+
+	line_read("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line));
+	check_add(doctor, error ? NOTE : GOOD, "perf events",
+		"libraries that are loaded later are found by polling, up to 50 ms late; root or CAP_PERFMON avoids it",
+		"perf_event_paranoid is %s%s%s", *line ? line : "unknown", error ? ": " : "", error ? strerror(-error) : "");
+	watch_close(watch);
+	line_read("/proc/sys/kernel/unprivileged_bpf_disabled", line, sizeof(line));
+	check_add(doctor, GOOD, "unprivileged BPF", NULL, "unprivileged_bpf_disabled is %s (root may load programs all the same)",
+		*line ? line : "unknown");
+}
+
+static void check_programs(struct doctor *doctor)
+{
+	struct tracer_options options = {.ring_size = TEST_RING_SIZE};
+	struct tracer *tracer;
+	char *message;
+	int error = tracer_open(&options, &tracer, &message);
+
+	check_add(doctor, error ? BAD : GOOD, "BPF programs", message, "%s",
+		error ? "cannot be loaded" : "loaded and verified by this kernel");
+	free(message);
+	if (!error)
+		tracer_close(tracer);
+}
+
+static void check_memory(struct doctor *doctor)
+{
+	long long available = 0;
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lld", &available) == 1)
+			break;
+	if (file)
+		fclose(file);
+	check_add(doctor, available < KIB_FOR_RING ? NOTE : GOOD, "memory",
+		"the 64 MiB ring may not fit: give a smaller --ring-size", "%lld MiB available", available >> 10);
+}
+
+/* --- one process ---------------------------------------------------------------------- */
+
+static void check_findings(struct doctor *doctor, const struct library_plan *plan)
+{
+	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
+		const struct plan_finding *finding = &plan->findings[index];
+
+		check_add(doctor, finding->good ? GOOD : finding->fatal ? BAD : NOTE, library_role_name(plan->role),
+			finding->remedy, "%s", finding->what);
+	}
+}
+
+static bool check_library(struct doctor *doctor, const struct mapped_file *file, enum library_role role)
+{
+	struct library_plan plan = {0};
+	int fd = mapped_file_open(doctor->pid, file);
+	int error = fd < 0 ? fd : library_plan_make(fd, role, HOOKS_AUTO, &plan);
+	bool counts = !error && (role != LIBRARY_PYTHON || plan.python_runtime);
+
+	if (error)
+		check_add(doctor, BAD, library_role_name(role), "is the file damaged?", "%s: %s", file->path,
+			strerror(-error));
+	if (counts) {
+		check_add(doctor, GOOD, library_role_name(role), NULL, "%s, build-id %s", file->path,
+			*plan.build_id ? plan.build_id : "none");
+		check_findings(doctor, &plan);
+	}
+	library_plan_free(&plan);
+	if (fd >= 0)
+		close(fd);
+	return counts;
+}
+
+static void check_libraries(struct doctor *doctor)
+{
+	static const char *const without[LIBRARY_ROLES] = {
+		[LIBRARY_C10] = "no PyTorch here yet? hdtrace waits for it to be loaded",
+		[LIBRARY_TORCH_CPU] = "no PyTorch here yet? hdtrace waits for it; a launcher never loads it: give a rank's pid",
+		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
+	};
+	bool seen[LIBRARY_ROLES] = {false};
+	struct mapped_file *files;
+	int error = maps_read(doctor->pid, &files);
+
+	if (error) {
+		check_add(doctor, BAD, "maps", geteuid() ? "run hdtrace as root (sudo)" : NULL, "cannot be read: %s",
+			strerror(-error));
+		return;
+	}
+	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
+		enum library_role role = library_role_of(files[index].path);
+
+		if (role != LIBRARY_NONE && !seen[role])
+			seen[role] = check_library(doctor, &files[index], role);
+	}
+	maps_free(files);
+	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
+		if (!seen[role])
+			check_add(doctor, role == LIBRARY_PYTHON ? NOTE : BAD, library_role_name((enum library_role)role),
+				without[role], "%s", "not mapped");
+}
+
+static void check_process(struct doctor *doctor)
+{
+	struct process process;
+	int error = process_open(doctor->pid, &process);
+
+	if (error) {
+		check_add(doctor, BAD, "process",
+			error == -ESRCH ? "see `ps -ef` for the right one" : "run hdtrace as root (sudo)", "pid %d: %s",
+			doctor->pid,
+			error == -ENOTSUP ? "this is a thread, give the pid of its process" : strerror(-error));
+		return;
+	}
+	check_add(doctor, GOOD, "process", NULL, "pid %d, uid %u: %s", doctor->pid, process.uid, process.command);
+	process_close(&process);
+	check_libraries(doctor);
+}
+
+/* --- telling ----------------------------------------------------------------------------- */
+
+static void text_print(const struct doctor *doctor)
+{
+	static const char *const marks[] = {[GOOD] = "ok  ", [NOTE] = "note", [BAD] = "FAIL"};
+
+	for (ptrdiff_t index = 0; index < arrlen(doctor->checks); index++) {
+		const struct check *check = &doctor->checks[index];
+
+		printf("%s  %-16s %s\n", marks[check->verdict], check->name, check->text);
+		if (check->remedy)
+			printf("      %-16s -> %s\n", "", check->remedy);
+	}
+}
+
+static void json_pair(yajl_gen json, const char *key, const char *text)
+{
+	yajl_gen_string(json, (const unsigned char *)key, strlen(key));
+	if (text)
+		yajl_gen_string(json, (const unsigned char *)text, strlen(text));
+	else
+		yajl_gen_null(json);
+}
+
+static void json_print(const struct doctor *doctor)
+{
+	static const char *const verdicts[] = {[GOOD] = "ok", [NOTE] = "note", [BAD] = "fail"};
+	yajl_gen json = yajl_gen_alloc(NULL);
+	const unsigned char *text;
+	size_t length;
+
+	if (!json)
+		return;
+	yajl_gen_config(json, yajl_gen_beautify, 1);
+	yajl_gen_array_open(json);
+	for (ptrdiff_t index = 0; index < arrlen(doctor->checks); index++) {
+		const struct check *check = &doctor->checks[index];
+
+		yajl_gen_map_open(json);
+		json_pair(json, "check", check->name);
+		json_pair(json, "verdict", verdicts[check->verdict]);
+		json_pair(json, "text", check->text);
+		json_pair(json, "remedy", check->remedy);
+		yajl_gen_map_close(json);
+	}
+	yajl_gen_array_close(json);
+	if (yajl_gen_get_buf(json, &text, &length) == yajl_gen_status_ok)
+		fwrite(text, 1, length, stdout);
+	yajl_gen_free(json);
+}
+
+static int checks_close(struct doctor *doctor)
+{
+	int status = STATUS_COMPLETE;
+
+	for (ptrdiff_t index = 0; index < arrlen(doctor->checks); index++) {
+		if (doctor->checks[index].verdict == BAD)
+			status = STATUS_FAILED;
+		free(doctor->checks[index].name);
+		free(doctor->checks[index].text);
+		free(doctor->checks[index].remedy);
+	}
+	arrfree(doctor->checks);
+	return status;
+}
+
+static error_t option_parse(int key, char *text, struct argp_state *state)
+{
+	struct doctor *doctor = state->input;
+	char *end;
+
+	switch (key) {
+	case 'p':
+		doctor->pid = (pid_t)strtol(text, &end, 10);
+		if (end == text || *end || doctor->pid <= 0)
+			argp_error(state, "-p takes a process id, not %s", text);
+		return 0;
+	case 'j':
+		doctor->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument %s", text);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int verb_doctor(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"pid", 'p', "PID", 0, "look at this process too", 0},
+		{"json", 'j', NULL, 0, "print JSON", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = option_parse,
+		.doc = "Tell whether hdtrace can work on this machine, and on a process.",
+	};
+	struct doctor doctor = {0};
+
+	argv[0] = "hdtrace doctor";
+	argp_err_exit_status = STATUS_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &doctor))
+		return STATUS_USAGE;
+	check_kernel(&doctor);
+	check_btf(&doctor);
+	check_lockdown(&doctor);
+	check_capabilities(&doctor);
+	check_paranoia(&doctor);
+	check_programs(&doctor);
+	check_memory(&doctor);
+	if (doctor.pid)
+		check_process(&doctor);
+	if (doctor.json)
+		json_print(&doctor);
+	else
+		text_print(&doctor);
+	return checks_close(&doctor);
+}
