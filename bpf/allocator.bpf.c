@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline __u32 hit_depth(struct hit *hit)
 {
-	return hit->thread->frame_count ? frames_alive(hit, autograd_is_excluded(hit)) : 0;
+	return hit->thread->frame_count ? frames_alive(hit, autograd_is_excluded(hit, keys_excluded(hit))) : 0;
 }
 
 /* New(this, pointer, bytes) */

@@ -26,16 +26,21 @@ static __noinline __u64 dispatch_keys_find(const struct target_settings *setting
 	return block && block != (__u64)-1 ? block + got[1] : 0;
 }
 
-/* Autograd is excluded on this thread: what runs now runs below an autograd kernel. */
-static __always_inline bool autograd_is_excluded(struct hit *hit)
+/* The key set that this thread excludes from dispatch; 0 when it cannot be read. */
+static __always_inline __u64 keys_excluded(struct hit *hit)
 {
 	__u64 excluded = 0;
 
 	if (!hit->thread->keys_address)
 		hit->thread->keys_address = dispatch_keys_find(hit->settings);
 	if (!hit->thread->keys_address || READ_USER(excluded, hit->thread->keys_address + sizeof(__u64)))
-		return false;
-	excluded ^= hit->settings->keys_excluded_default;
+		return 0;
+	return excluded ^ hit->settings->keys_excluded_default;
+}
+
+/* Autograd is excluded on this thread: what runs now runs below an autograd kernel. */
+static __always_inline bool autograd_is_excluded(const struct hit *hit, __u64 excluded)
+{
 	return (excluded & hit->settings->keys_autograd) == hit->settings->keys_autograd;
 }
 
@@ -71,6 +76,21 @@ static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
 	if (thread->running > alive)
 		thread->running = 0;
 	return alive;
+}
+
+/* The same for a hit on an operator, which can rule out more. */
+static __always_inline __u32 frames_alive_around(struct hit *hit, const struct hook_description *description, bool guarded)
+{
+	struct thread_state *thread = hit->thread;
+	__u32 last = thread->running - 1; /* the frame that runs is the innermost one */
+
+	if (thread->running && last < FRAMES_DEPTH_MAX &&
+		(thread->frames[last].leaf ||
+			(thread->frames[last].sealed && (description->flags & HOOK_AUTOGRAD_LEVEL)))) {
+		thread->frame_count = last;
+		thread->running = 0;
+	}
+	return frames_alive(hit, guarded);
 }
 
 static __always_inline bool engine_is_alive(struct hit *hit)

@@ -74,26 +74,43 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	return 0;
 }
 
+static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
+	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
+{
+	frame->operator_ = description->operator_;
+	frame->hook = description->hook;
+	frame->guarded = autograd_is_excluded(hit, excluded);
+	frame->sealed = frame->guarded && (excluded & hit->settings->keys_inplace);
+	frame->leaf = !!(description->flags & HOOK_LEAF);
+	frame->stack = 0;
+	frame->call.place = hit->stack_pointer;
+	frame->call.word = 0;
+	if (description->flags & HOOK_CALL_SITE)
+		frame->call.word = ARCH_INSTRUCTION(context) + ARCH_CALL_LENGTH;
+	else
+		READ_USER(frame->call.word, frame->call.place);
+}
+
 SEC("uprobe.multi")
 int operator_hit(struct pt_regs *context)
 {
-	__u64 cookie = bpf_get_attach_cookie(context);
+	__u64 cookie = bpf_get_attach_cookie(context), excluded;
 	__u32 index = COOKIE_HOOK(cookie), depth = 0;
 	struct hook_description *description = bpf_map_lookup_elem(&hooks, &index);
 	struct operator_frame *frame;
 	struct thread_state *thread;
 	struct hit hit;
-	bool guarded;
 
 	if (!description || !hit_begin(&hit, context, cookie))
 		return 0;
 	thread = hit.thread;
+	/* Now as it is when the function is entered. */
 	hit.stack_pointer += (__s64)description->stack_adjust;
 	if (description->keys_register != HOOK_NO_KEYS &&
 		(arch_register(context, description->keys_register) & ~hit.settings->keys_backend))
 		return 0;
-	guarded = autograd_is_excluded(&hit);
-	depth = frames_alive(&hit, guarded);
+	excluded = keys_excluded(&hit);
+	depth = frames_alive_around(&hit, description, autograd_is_excluded(&hit, excluded));
 	if (thread->running)
 		return 0;
 	if (depth >= FRAMES_DEPTH_MAX) {
@@ -101,13 +118,7 @@ int operator_hit(struct pt_regs *context)
 		return 0;
 	}
 	frame = &thread->frames[depth];
-	frame->operator_ = description->operator_;
-	frame->hook = description->hook;
-	frame->guarded = guarded;
-	frame->stack = 0;
-	frame->call.place = hit.stack_pointer;
-	frame->call.word = 0;
-	READ_USER(frame->call.word, frame->call.place);
+	frame_fill(context, &hit, description, excluded, frame);
 	if (!depth)
 		python_position_read(hit.settings, &thread->position);
 	thread->frame_count = depth + 1;

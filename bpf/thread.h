@@ -27,7 +27,9 @@ struct operator_frame {
 	__u16 operator_;
 	__u8 hook;
 	__u8 guarded; /* autograd was excluded at entry */
-	__u32 reserved;
+	__u8 sealed;  /* and the in-place level too */
+	__u8 leaf;    /* of a HOOK_LEAF */
+	__u16 reserved;
 };
 
 /* Where the innermost Python frame of a thread stands. */

@@ -37,11 +37,11 @@ struct hook_argument {
 };
 
 enum hook_flag {
-	/* Only code that runs with autograd not excluded gets here, so no operator can be alive around it. */
-	HOOK_OUTERMOST = 1 << 0,
 	/* The probe stands on the call instruction, not inside the function. */
-	HOOK_CALL_SITE = 1 << 1,
-	/* The operator calls nothing that is hooked, so its frame need not be followed. */
+	HOOK_CALL_SITE = 1 << 0,
+	/* An autograd or in-place kernel: cannot be reached below an operator that excludes both (sealed). */
+	HOOK_AUTOGRAD_LEVEL = 1 << 1,
+	/* The operator calls no other: whatever comes after it is not inside it. */
 	HOOK_LEAF = 1 << 2,
 };
 
@@ -67,6 +67,7 @@ struct target_settings {
 	__u64 keys_got; /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
 	__u64 keys_backend;   /* a key set within these bits goes to a backend kernel */
 	__u64 keys_autograd;  /* the autograd functionality bits */
+	__u64 keys_inplace;   /* the ADInplaceOrView bit */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 
 	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
@@ -81,6 +82,6 @@ struct target_settings {
 };
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 72, "struct target_settings is not 72 bytes");
+_Static_assert(sizeof(struct target_settings) == 80, "struct target_settings is not 80 bytes");
 
 #endif

@@ -14,6 +14,7 @@ struct torch_layout {
 	int major, minor;
 	uint64_t keys_backend;          /* DispatchKeySet bits that lead to a backend kernel */
 	uint64_t keys_autograd;         /* AutogradOther, AutogradFunctionality, AutogradNestedTensor */
+	uint64_t keys_inplace;          /* ADInplaceOrView */
 	uint64_t keys_excluded_default; /* c10::default_excluded_set, by which TLS is XORed */
 	uint16_t tensor_storage;        /* TensorImpl::storage_ */
 	uint16_t storage_data;          /* StorageImpl::data_ptr_ */
