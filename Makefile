@@ -22,7 +22,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpo
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DHDTRACE_VERSION='"$(VERSION)"' $(WARNINGS) -fstack-protector-strong \
 	-Iinclude -Iuser -I$(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
-LIBS = $(shell pkg-config --libs $(PACKAGES)) -lstdc++ -lm
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -lZydis -lZycore -lstdc++ -lm
 
 # Everything under user/ but the program itself is a library, which tests link too.
 SOURCES := $(wildcard user/*/*.c)

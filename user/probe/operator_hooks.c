@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The plain set of hooks stands at the entries of every operator's call and
- * redispatch; it is the reference. Operators that are only made of others
- * (CompositeImplicit) have no call hook: what they call is seen.
+ * Two sets of hooks. The plain one stands at the entries of every operator's
+ * call and redispatch and is the reference. The sparse one stands on the last
+ * call site before the backend, which operators nested in others never pass,
+ * and has about a third of the hits; operators without such a site are hooked
+ * as in the plain set. Operators that are only made of others (CompositeImplicit)
+ * have no call hook in either: what they call is seen.
  */
 #include "probe/operator_hooks.h"
 
@@ -14,22 +17,52 @@
 
 #include "model/containers.h"
 #include "symbol/entry.h"
+#include "torch/call_sites.h"
 #include "torch/operators.h"
+
+/* Fewer operators than this with a usable call site: the library is not built as expected. */
+#define SPARSE_SITES_MIN_PERCENT 60
+
+/* The dispatch level that a call site belongs to, from the last before the backend outwards. */
+enum site_level { LEVEL_SELECT, LEVEL_INPLACE, LEVEL_AUTOGRAD, LEVEL_OUTER };
 
 struct hooks_builder {
 	struct library_plan *plan;
 	const struct torch_operators *operators;
-	size_t slow;    /* probes on instructions that are not emulated */
-	size_t dropped; /* arguments beyond HOOK_ARGUMENTS_MAX */
+	struct call_site *sites; /* stb_ds, sorted by function, then address */
+	size_t slow;             /* probes on instructions that are not emulated */
+	size_t dropped;          /* arguments beyond HOOK_ARGUMENTS_MAX */
 };
 
-static struct hook_description description_of(struct hooks_builder *builder, size_t operator_,
+/* --- hooks ------------------------------------------------------------------------ */
+
+/* Operators that allocate and return: nothing is inside them. */
+static bool is_leaf(const char *name)
+{
+	return !strcmp(name, "aten.empty.memory_format") || !strcmp(name, "aten.empty_strided.default");
+}
+
+/*
+ * Operators that PyTorch's own bindings call with autograd excluded already, so
+ * that no call site is passed: factories from another tensor, and adoptions.
+ */
+static bool is_called_below_autograd(const struct torch_operator *operator_)
+{
+	size_t length = strlen(operator_->symbol);
+	static const char like[] = "_like";
+
+	return operator_->flags & TORCH_LIFT ||
+		(length >= sizeof(like) - 1 && strstr(operator_->symbol, like) != NULL);
+}
+
+static struct hook_description description_of(struct hooks_builder *builder, size_t index,
 	const struct torch_function *function, enum operator_hook hook)
 {
 	const struct signature *arguments = &function->arguments;
 	struct hook_description description = {
-		.operator_ = (uint16_t)operator_,
+		.operator_ = (uint16_t)index,
 		.hook = (uint8_t)hook,
+		.flags = is_leaf(builder->operators->operators[index].name) ? HOOK_LEAF : 0,
 		.keys_register = HOOK_NO_KEYS,
 	};
 
@@ -47,26 +80,33 @@ static struct hook_description description_of(struct hooks_builder *builder, siz
 	return description;
 }
 
-static int entry_hook_add(struct hooks_builder *builder, size_t operator_, const struct torch_function *function,
+static int hook_add(struct hooks_builder *builder, uint64_t address, const struct hook_description *description)
+{
+	uint64_t offset;
+	int error = elf_file_offset(builder->plan->elf, address, &offset);
+
+	if (error)
+		return error;
+	arrput(builder->plan->hooks, *description);
+	arrput(builder->plan->hook_offsets, offset);
+	return 0;
+}
+
+static int entry_hook_add(struct hooks_builder *builder, size_t index, const struct torch_function *function,
 	enum operator_hook hook)
 {
-	struct hook_description description = description_of(builder, operator_, function, hook);
+	struct hook_description description = description_of(builder, index, function, hook);
 	struct entry_place place;
-	uint64_t offset;
 	int error;
 
 	if (!function->address)
 		return 0;
 	error = entry_find(builder->plan->elf, function->address, function->size, &place);
-	if (!error)
-		error = elf_file_offset(builder->plan->elf, function->address + place.offset, &offset);
 	if (error)
 		return error;
 	builder->slow += !place.emulated;
 	description.stack_adjust = (int16_t)place.stack_bytes;
-	arrput(builder->plan->hooks, description);
-	arrput(builder->plan->hook_offsets, offset);
-	return 0;
+	return hook_add(builder, function->address + place.offset, &description);
 }
 
 static int plain_hooks_add(struct hooks_builder *builder, size_t index)
@@ -78,6 +118,141 @@ static int plain_hooks_add(struct hooks_builder *builder, size_t index)
 		error = entry_hook_add(builder, index, &operator_->call, HOOK_CALL);
 	return error ? error : entry_hook_add(builder, index, &operator_->redispatch, HOOK_REDISPATCH);
 }
+
+/* --- the sparse set ------------------------------------------------------------------ */
+
+static int site_compare(const void *a, const void *b)
+{
+	const struct call_site *left = a, *right = b;
+
+	if (left->function != right->function)
+		return left->function < right->function ? -1 : 1;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+static int address_compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+static enum site_level level_of(const struct torch_layout *layout, const struct call_site *site)
+{
+	uint64_t below_autograd = (layout->keys_autograd & -layout->keys_autograd) - 1;
+	uint64_t below_inplace = layout->keys_inplace - 1;
+
+	if (site->mask == below_autograd)
+		return LEVEL_AUTOGRAD;
+	if (site->mask == below_inplace)
+		return LEVEL_INPLACE;
+	return site->mask > below_autograd ? LEVEL_OUTER : LEVEL_SELECT;
+}
+
+static int sites_load(struct hooks_builder *builder)
+{
+	uint64_t *functions = NULL;
+	int error;
+
+	for (size_t index = 0; index < builder->operators->count; index++)
+		if (builder->operators->operators[index].redispatch.address)
+			arrput(functions, builder->operators->operators[index].redispatch.address);
+	if (!functions)
+		return -ENOENT;
+	qsort(functions, arrlenu(functions), sizeof(functions[0]), address_compare);
+	error = call_sites_find(builder->plan->elf, functions, arrlenu(functions), &builder->sites);
+	arrfree(functions);
+	if (!error && builder->sites)
+		qsort(builder->sites, arrlenu(builder->sites), sizeof(builder->sites[0]), site_compare);
+	return error;
+}
+
+static size_t sites_first(const struct hooks_builder *builder, uint64_t function)
+{
+	size_t low = 0, high = arrlenu(builder->sites);
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (builder->sites[middle].function < function)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int site_hook_add(struct hooks_builder *builder, size_t index, const struct call_site *site,
+	enum site_level level)
+{
+	struct hook_description description =
+		description_of(builder, index, &builder->operators->operators[index].redispatch, HOOK_REDISPATCH);
+
+	description.flags |= HOOK_CALL_SITE | (level == LEVEL_SELECT ? 0 : HOOK_AUTOGRAD_LEVEL);
+	description.stack_adjust = -(int16_t)sizeof(uint64_t); /* the return address that the call will push */
+	return hook_add(builder, site->address, &description);
+}
+
+/* Hook the sites of one operator that are the last before the backend; *hooked tells whether there are any. */
+static int sites_hook(struct hooks_builder *builder, size_t index, bool *hooked)
+{
+	uint64_t function = builder->operators->operators[index].redispatch.address;
+	size_t first = sites_first(builder, function);
+	bool inplace = false;
+	int error = 0;
+
+	*hooked = false;
+	for (size_t at = first; at < arrlenu(builder->sites) && builder->sites[at].function == function; at++)
+		inplace |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_INPLACE;
+	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function; at++) {
+		enum site_level level = level_of(builder->plan->torch, &builder->sites[at]);
+
+		/* Where there is an in-place kernel, autograd's goes on to it and is not the last. */
+		if (level == LEVEL_OUTER || (level == LEVEL_AUTOGRAD && inplace))
+			continue;
+		error = site_hook_add(builder, index, &builder->sites[at], level);
+		*hooked = true;
+	}
+	return error;
+}
+
+static int sparse_hooks_add(struct hooks_builder *builder, size_t index, size_t *with_sites)
+{
+	const struct torch_operator *operator_ = &builder->operators->operators[index];
+	bool hooked = false;
+	int error = 0;
+
+	if (operator_->flags & TORCH_COMPOSITE)
+		return 0;
+	if (operator_->redispatch.address)
+		error = sites_hook(builder, index, &hooked);
+	*with_sites += hooked;
+	if (!error && !hooked)
+		return plain_hooks_add(builder, index);
+	if (!error && is_called_below_autograd(operator_))
+		error = entry_hook_add(builder, index, &operator_->call, HOOK_CALL);
+	return error;
+}
+
+static int sparse_plan(struct hooks_builder *builder)
+{
+	size_t with_sites = 0, candidates = 0;
+	int error = sites_load(builder);
+
+	for (size_t index = 0; !error && index < builder->operators->count; index++) {
+		candidates += !(builder->operators->operators[index].flags & TORCH_COMPOSITE);
+		error = sparse_hooks_add(builder, index, &with_sites);
+	}
+	if (!error && with_sites * 100 < candidates * SPARSE_SITES_MIN_PERCENT)
+		error = -ENOTSUP;
+	if (error) {
+		arrsetlen(builder->plan->hooks, 0);
+		arrsetlen(builder->plan->hook_offsets, 0);
+	}
+	return error;
+}
+
+/* --- both ------------------------------------------------------------------------------ */
 
 static int names_take(struct library_plan *plan, const struct torch_operators *operators)
 {
@@ -93,28 +268,39 @@ static int names_take(struct library_plan *plan, const struct torch_operators *o
 	return 0;
 }
 
+static void findings_add(const struct hooks_builder *builder)
+{
+	struct library_plan *plan = builder->plan;
+
+	plan_find(plan, true, false, NULL, "%zu operators, %td hooks (%s)", builder->operators->count,
+		arrlen(plan->hooks), plan->sparse ? "sparse" : "plain");
+	if (builder->slow)
+		plan_find(plan, false, false, "their hits cost some 35 times more",
+			"%zu operator functions start with instructions that the kernel does not emulate", builder->slow);
+	if (builder->dropped)
+		plan_find(plan, false, false, "their use of blocks is not seen",
+			"%zu tensor arguments are beyond the %d that are read", builder->dropped, HOOK_ARGUMENTS_MAX);
+}
+
 int operator_hooks_plan(struct library_plan *plan, enum hooks_choice choice)
 {
 	struct hooks_builder builder = {.plan = plan};
 	struct torch_operators *operators;
 	int error = operators_find(plan->elf, &operators);
 
-	(void)choice;
 	if (error)
 		return error;
 	builder.operators = operators;
 	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
-	for (size_t index = 0; !error && index < operators->count; index++)
+	if (!error && choice != HOOKS_PLAIN)
+		plan->sparse = !sparse_plan(&builder);
+	if (!error && choice == HOOKS_SPARSE && !plan->sparse)
+		plan_find(plan, false, false, "the plain set is used", "the sparse set of hooks does not fit this library");
+	for (size_t index = 0; !error && !plan->sparse && index < operators->count; index++)
 		error = plain_hooks_add(&builder, index);
 	if (!error)
-		plan_find(plan, true, false, NULL, "%zu operators, %td hooks (plain)", operators->count,
-			arrlen(plan->hooks));
-	if (builder.slow)
-		plan_find(plan, false, false, "their hits cost some 35 times more",
-			"%zu operator functions start with instructions that the kernel does not emulate", builder.slow);
-	if (builder.dropped)
-		plan_find(plan, false, false, "their use of blocks is not seen", "%zu tensor arguments are beyond the %d that are read",
-			builder.dropped, HOOK_ARGUMENTS_MAX);
+		findings_add(&builder);
+	arrfree(builder.sites);
 	torch_operators_free(operators);
 	return error;
 }
