@@ -164,12 +164,13 @@ class Recorder:
             frames, modules = python_frames()
             inputs = storages_of((args, kwargs))
             users = [key for key in inputs if key in self.live]
+            bytes_before = {key: size for key, (_, size) in inputs.items()}
         result = func(*args, **kwargs)
         with self.lock:
             outputs = storages_of(result)
             resized = [key for key in users if key in outputs and outputs[key][1] != self.live[key]["size"]]
             created = [key for key, (_, size) in outputs.items()
-                       if size > 0 and (key in resized or (key not in inputs and key not in self.live))]
+                       if size > 0 and (key in resized or (key not in self.live and bytes_before.get(key, 0) == 0))]
             if str(func).startswith("aten.set_."):
                 created = []  # takes over a storage that was made elsewhere
             self.close_expired()
