@@ -310,8 +310,16 @@ class Context:
         check(report.exists(), f"the report is not complete in {self.path(out)}: {process}")
         return report
 
-    def report(self, out="out"):
-        return Report(self.path(out))
+    def traced(self, script):
+        """Report of `hdtrace run` on a script; made once for all tests of a run."""
+        folder = os.path.join(self.cache, "traced-" + os.path.basename(script))
+        if not os.path.exists(folder):
+            self.trace_run(script)
+            os.rename(self.path("out"), folder)
+        return Report(folder)
+
+    def report(self, out="out", rank=0):
+        return Report(self.path(out), rank)
 
     def reference(self, script, *arguments):
         """Folder of the reference's report of a script; made once for all tests of a run."""

@@ -119,7 +119,7 @@ def processes_of(folder):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-k", "--match", action="append", metavar="PATTERN",
-                        help="only tests whose name has this in it, or matches it as a glob; may be given several times")
+                        help="only tests whose name has this in it or matches it as a glob; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the tests")
     parser.add_argument("--hdtrace", default=os.path.join(harness.TOP, "build", "hdtrace"), metavar="PATH")
     parser.add_argument("--work", default=os.path.join(harness.TOP, "build", "e2e"), metavar="DIR",

@@ -11,4 +11,5 @@ for step in range(1, int(sys.argv[1]) + 1):
     model(torch.randn(4, 8)).sum().backward()
     print(f"step {step}", flush=True)
     time.sleep(0.05)
-os.execv(sys.executable, [sys.executable, "-c", "import torch; torch.ones(3) + 1; print('replaced'); raise SystemExit(5)"])
+NEXT = "import torch; torch.ones(3) + 1; print('replaced'); raise SystemExit(5)"
+os.execv(sys.executable, [sys.executable, "-c", NEXT])
