@@ -29,9 +29,8 @@ if options.model == "small":
     model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.LayerNorm(width), torch.nn.ReLU(),
                                 torch.nn.Linear(width, classes))
 else:
-    batch, inputs_width, width, classes = 512, 512, 768, 512
-    model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.Tanh(), torch.nn.Linear(width, width),
-                                torch.nn.Tanh(), torch.nn.Linear(width, classes))
+    batch, inputs_width, width, classes = 64, 640, 640, 640
+    model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.Tanh(), torch.nn.Linear(width, classes))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
