@@ -6,7 +6,7 @@ import os
 import shutil
 
 import invariants
-from harness import COMPLETE, FAILED, JOBS, LOST, check, check_equal, test
+from harness import COMPLETE, FAILED, JOBS, LOST, PYTHON, check, check_equal, test
 
 MLP = os.path.join(JOBS, "mlp_adamw.py")
 ODD = os.path.join(JOBS, "odd_names.py")
@@ -162,10 +162,19 @@ def test_no_temporary_file_remains(context):
 
 @test
 def test_summary_says_what_a_person_asks_first(context):
-    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/usr/bin/python3", MLP)
+    _, capture = captured(context)
+    process = context.run(context.hdtrace, "report", capture, "-o", context.path("again"))
     check_equal(process.code, COMPLETE, f"exit code of {process}")
     for word in ("peak", "optimizer", "mlp_adamw.py", "persistent", "events"):
-        check(word in process.out.lower(), f"the summary does not say {word!r}: {process}")
+        check(word in process.out.lower(), f"the summary does not say {word!r}: {process.out}")
+
+
+@test
+def test_summary_of_run_leaves_stdout_to_the_command(context):
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, "-c",
+                          "import torch; torch.ones(3) + 1; print('mine')")
+    check_equal((process.code, process.out), (COMPLETE, "mine\n"), f"exit code and stdout of {process}")
+    check("peak" in process.err.lower(), f"no summary on stderr: {process}")
 
 
 @test

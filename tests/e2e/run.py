@@ -12,6 +12,7 @@ import fnmatch
 import glob
 import importlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -82,7 +83,7 @@ def run_test(test, options, no_bpf):
     """(status, text to show) of one test."""
     if test.needs_bpf and no_bpf:
         return SKIPPED, no_bpf
-    folder = os.path.join(options.work, test.name.replace("/", "_"))
+    folder = os.path.join(options.work, re.sub(r"[^\w.-]+", "_", test.name).strip("_"))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     context = harness.Context(test.name, folder, options.hdtrace, os.path.join(options.work, "reference"))
@@ -109,8 +110,7 @@ def run_test(test, options, no_bpf):
 def processes_of(folder):
     """The last lines that the processes of a test wrote."""
     lines = []
-    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.out")) +
-                       glob.glob(os.path.join(glob.escape(folder), "*.err"))):
+    for path in sorted(glob.glob(os.path.join(folder, "*.out")) + glob.glob(os.path.join(folder, "*.err"))):
         with open(path, encoding="utf-8", errors="replace") as source:
             lines += [f"{os.path.basename(path)}: {line}" for line in source.read().splitlines()[-5:]]
     return lines

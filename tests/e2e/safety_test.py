@@ -37,7 +37,7 @@ def test_a_thousand_exceptions_do_not_disturb_the_job(context):
     traced = context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--", PYTHON,
                          program_path("exceptions"))
     check_equal(traced.code, 0, f"exit code of {traced}")
-    check(traced.out.startswith(plain.out) and "caught 1000" in plain.out, f"output differs: {plain} {traced}")
+    check(traced.out == plain.out and "caught 1000" in plain.out, f"output differs: {plain} {traced}")
     check_equal(context.report().live["complete"], True, "complete")
 
 
@@ -60,7 +60,7 @@ def test_dead_pid_is_refused(context):
     check_nothing_left(context)
 
 
-@test(each=("0", "-1", "abc", "1,", "99999999999999999999", "1 2", ""), needs_bpf=False)
+@test(each=("0", "-1", "abc", "99999999999999999999", "1 2", ""), needs_bpf=False)
 def test_malformed_pid_is_a_usage_error(context, pid):
     check_refused(context.run(context.hdtrace, "-p", pid, "-o", context.path("out")), codes=(USAGE,))
     check_nothing_left(context)

@@ -8,9 +8,9 @@ from harness import COMPLETE, FAILED, PYTHON, TOP, USAGE, check, check_equal, te
 VERBS = ("record", "run", "report", "doctor")
 OPTIONS = {
     "record": ("--pid", "--output", "--duration", "--steps", "--level", "--ring-size", "--all-blocks", "--pool-name",
-               "--hooks", "--stats", "--quiet", "--verbose"),
+               "--hooks", "--format", "--stats", "--quiet", "--verbose"),
     "run": ("--output", "--duration", "--steps", "--level", "--ring-size", "--all-blocks", "--pool-name", "--hooks",
-            "--stats", "--quiet", "--verbose"),
+            "--format", "--stats", "--quiet", "--verbose"),
     "report": ("--output", "--format", "--pool-name", "--empty-users", "--all-blocks"),
     "doctor": ("--pid", "--json"),
 }
