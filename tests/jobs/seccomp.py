@@ -2,7 +2,7 @@
 
 335 is uretprobe, 336 uprobe (x86_64): the kernel makes a process do the first
 when a return probe fires. A tracer that uses entry probes only never causes it.
-Kernels from 6.14 on let 335 pass whatever the filter says; older ones do not.
+Linux 6.18 lets 335 pass whatever the filter says (measured); older kernels may not.
 """
 import ctypes
 import struct
