@@ -1,0 +1,113 @@
+"""Every job under jobs/: the report that hdtrace makes is the reference's, within the bounds of compare.py."""
+import collections
+import glob
+import os
+
+import compare
+import invariants
+from harness import JOBS, check, check_equal, program_path, say, split_steps, test
+
+SHOWN = 4
+
+# Where the reference is not the truth, or both are and differ: job -> (figures with other bounds, why).
+# A figure that is not named keeps the bounds of compare.py.
+EXCEPTIONS = {
+    # A mode under inference mode is shown composite operators (linear, softmax);
+    # untraced, only what these call reaches a backend. Blocks are checked below.
+    "inference": dict.fromkeys(compare.BOUNDS, (0, 1000)) | {"peak": (0.99, 1.01)},
+}
+
+ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
+
+
+def script(job):
+    return os.path.join(JOBS, job + ".py")
+
+
+@test(each=ALL_JOBS, timeout=120)
+def test_accuracy(context, job):
+    report = context.traced(script(job))
+    figures, lines = compare.compare(context.reference(script(job)), report.folder, show=SHOWN)
+    bounds = {**compare.BOUNDS, **EXCEPTIONS.get(job, {})}
+    say("  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
+    say("\n".join(lines))
+    wrong = compare.out_of_bounds(figures, bounds)
+    check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
+
+
+@test(each=ALL_JOBS, timeout=120)
+def test_invariants(context, job):
+    report = context.traced(script(job))
+    invariants.check_report(report)
+    invariants.check_schema(report)
+    check_equal(report.live["complete"], True, "complete")
+
+
+@test
+def test_inference_mode_blocks_have_the_sizes_and_lines_of_the_reference(context):
+    """Whatever the operators are called, each line makes blocks of the same sizes."""
+    report = context.traced(script("inference"))
+    reference = compare.read_csv(context.reference(script("inference")), "0", "memory")
+
+    def made(rows):
+        return collections.Counter((int(row["size"]), row["file_name"], row["line_num"]) for row in rows
+                                   if row["type"] != "Workspace")
+    missing = made(reference) - made(report.rows)
+    check(not missing, "blocks that only the reference has:", dict(missing))
+
+
+@test
+def test_threads_that_run_at_once_keep_their_own_operators(context):
+    report = context.trace_run(program_path("threads"))
+    reference = compare.read_csv(context.reference(program_path("threads")), "0", "tasks")
+
+    def sequences(tasks):
+        threads = {}
+        for task in tasks:
+            if task["node_name"] not in compare.UNALIGNED_NODES:
+                threads.setdefault(task["thread_id"], []).append(task["node_name"])
+        return sorted(threads.values())
+    check_equal([len(names) for names in sequences(report.tasks)], [len(names) for names in sequences(reference)],
+                "operators of each thread")
+    check(sequences(report.tasks) == sequences(reference), "an operator is in another thread's sequence")
+    for row in report.rows:
+        check(int(row["size"]) > 0 and row["node_name"], "a block without its operator", row)
+
+
+@test
+def test_steps_are_counted_by_completed_optimizer_steps(context):
+    report = context.trace_run(program_path("loop"), "--steps", "5", "--pause", "0")
+    steps = collections.Counter(int(task["step"]) for task in report.tasks)
+    check(set(range(5)) <= set(steps) <= set(range(6)), "steps that have tasks:", sorted(steps))
+    full = split_steps(report.tasks)[1:5]
+    check(all(names == full[1] for names in full[1:]), "steps of the same loop differ:", [len(names) for names in full])
+
+
+@test
+def test_operators_of_forked_children_are_not_the_targets(context):
+    report = context.trace_run(program_path("forking"))
+    sizes = {int(row["size"]) for row in report.rows}
+    check(1234 * 4 not in sizes, "a block of a child is in the report")
+    names = [task["node_name"] for task in report.tasks]
+    check_equal(names.count("aten.add.Tensor"), 3, "additions of the parent")
+
+
+@test
+def test_lite_level_sees_the_same_blocks(context):
+    """Without tensor arguments there are no users; blocks are the same."""
+    full = context.trace_run(script("mlp_adamw"), out="full")
+    lite = context.trace_run(script("mlp_adamw"), options=("--level", "lite"), out="lite")
+    bytes_of = {name: sum(int(row["size"]) for row in report.rows if row["type"] != "Workspace")
+                for name, report in (("full", full), ("lite", lite))}
+    check(0.9 <= bytes_of["lite"] / bytes_of["full"] <= 1.1, "bytes of all rows:", bytes_of)
+    check(any("lite" in line for line in lite.json["limitations"]), "the limits of lite are not in limitations:",
+          lite.json["limitations"])
+
+
+@test(each=("plain", "sparse"))
+def test_hook_sets_give_the_same_operators(context, hooks):
+    report = context.trace_run(script("mlp_adamw"), options=("--hooks", hooks))
+    figures, lines = compare.compare(context.reference(script("mlp_adamw")), report.folder, show=SHOWN)
+    say("\n".join(lines))
+    wrong = compare.out_of_bounds(figures)
+    check(not wrong, "out of bounds:", {name: figures[name] for name in wrong})

@@ -1,0 +1,141 @@
+"""Attaching to processes that already run, and to libraries that come later."""
+import time
+
+import invariants
+from compare import read_csv
+from harness import COMPLETE, check, check_equal, is_subsequence, program_path, say, split_steps, test
+
+STEADY_STEPS = 4
+
+
+def steady_step(context, *arguments):
+    """Operator names of one step of the loop in its steady state, by the reference."""
+    folder = context.reference(program_path("loop"), "--steps", str(STEADY_STEPS), "--pause", "0", *arguments)
+    return split_steps(read_csv(folder, "0", "tasks"))[STEADY_STEPS - 1]
+
+
+def full_steps(report, least):
+    steps = split_steps(report.tasks)[1:-1]
+    check(len(steps) >= least, f"{len(steps)} full steps in the report, want {least}")
+    return steps
+
+
+def check_same_steps(got, want):
+    for number, names in enumerate(got):
+        place = next((i for i, pair in enumerate(zip(names, want)) if pair[0] != pair[1]), min(len(names), len(want)))
+        check(names == want, f"full step {number}: {len(names)} operators, want {len(want)}; first difference at "
+              f"{place}: got {names[place:place + 4]}, want {want[place:place + 4]}")
+
+
+@test
+def test_attach_in_the_middle_gives_the_operators_of_each_full_step(context):
+    job = context.trained("loop")
+    tracer = context.attach(job, "--steps", "5").check_code(COMPLETE)
+    say(tracer)
+    check_same_steps(full_steps(context.report(), 3), steady_step(context))
+    job.check_alive()
+
+
+@test
+def test_attach_in_the_middle_with_adamw_misses_no_operator(context):
+    """Counters made before the attach cannot be told from other blocks, so there may be more operators, not fewer."""
+    job = context.trained("loop", "--optimizer", "adamw")
+    context.attach(job, "--steps", "5").check_code(COMPLETE)
+    want = steady_step(context, "--optimizer", "adamw")
+    for number, names in enumerate(full_steps(context.report(), 3)):
+        check(is_subsequence(want, names), f"full step {number} lacks operators: {len(names)}, want {len(want)}")
+
+
+@test
+def test_attach_invents_no_block(context):
+    job = context.trained("loop")
+    context.attach(job, "--steps", "5").check_code(COMPLETE)
+    folder = context.reference(program_path("loop"), "--steps", str(STEADY_STEPS), "--pause", "0")
+    known = {(row["node_name"], row["size"]) for row in read_csv(folder, "0", "memory")}
+    report = context.report()
+    for row in report.rows:
+        if row["type"] != "Workspace" and row["task_name"] != "initialization":
+            check((row["node_name"], row["size"]) in known, "no such block in the job:", row["node_name"], row["size"])
+    invariants.check_report(report)
+    invariants.check_schema(report)
+
+
+@test
+def test_steps_option_ends_the_trace_after_so_many_steps(context):
+    job = context.trained("loop", "--pause", "0.2")
+    context.attach(job, "--steps", "3").check_code(COMPLETE)
+    steps = {int(task["step"]) for task in context.report().tasks}
+    check(3 <= len(steps) <= 5, "steps in the report:", sorted(steps))
+    job.check_alive()
+
+
+@test
+def test_duration_option_ends_the_trace_after_so_many_seconds(context):
+    job = context.trained("loop")
+    start = time.monotonic()
+    context.attach(job, "-d", "2").check_code(COMPLETE)
+    seconds = time.monotonic() - start
+    check(2 <= seconds <= 12, f"-d 2 took {seconds:.1f} s")
+    check(context.report().tasks, "no task in the report")
+    job.check_alive()
+
+
+@test
+def test_library_that_is_loaded_after_the_attach_is_traced(context):
+    job = context.program("loop", "--late", "3", "--steps", "5")
+    time.sleep(0.5)
+    context.attach(job).check_code(COMPLETE)
+    job.check_code(0)
+    check_same_steps(split_steps(context.report().tasks)[1:5], steady_step(context))
+
+
+@test
+def test_run_follows_exec_of_a_shell(context):
+    out = context.path("out")
+    context.run(context.hdtrace, "run", "-o", out, "--", "/bin/sh", "-c",
+                f"exec /usr/bin/python3 {program_path('loop')} --steps 3 --pause 0").check_code(COMPLETE)
+    folder = context.reference(program_path("loop"), "--steps", "3", "--pause", "0")
+    check_same_steps(split_steps(context.report().tasks)[1:3], split_steps(read_csv(folder, "0", "tasks"))[1])
+
+
+@test
+def test_several_pids_give_a_rank_each_in_order_of_pid(context):
+    jobs = sorted([context.trained("loop"), context.trained("loop", "--optimizer", "adamw")], key=lambda job: job.pid)
+    pids = ",".join(str(job.pid) for job in reversed(jobs))
+    context.start(context.hdtrace, "-p", pids, "-o", context.path("out"), "--steps", "4").check_code(COMPLETE)
+    for rank, job in enumerate(jobs):
+        names = {task["node_name"] for task in context.report(rank=rank).tasks}
+        check(names, f"no task of rank {rank}")
+        check_equal("aten.addcdiv_.default" in names, "adamw" in job.argv, f"operators of AdamW in rank {rank}")
+        job.check_alive()
+
+
+@test(timeout=150)
+def test_ten_cycles_of_attach_and_detach_leave_the_job_as_it_was(context):
+    job = context.trained("loop", "--pause", "0.005")
+    want = steady_step(context)
+    for cycle in range(10):
+        out = f"out-{cycle}"
+        context.attach(job, "--steps", "3", out=out).check_code(COMPLETE)
+        check_same_steps(full_steps(context.report(out), 1), want)
+        job.check_alive()
+    context.wait_steps(job, 5)
+
+
+@test
+def test_two_tracers_on_one_job_both_see_everything(context):
+    job = context.trained("loop")
+    tracers = [context.attach(job, "--steps", "6", out=f"out-{number}") for number in range(2)]
+    for number, tracer in enumerate(tracers):
+        tracer.check_code(COMPLETE)
+        check_same_steps(full_steps(context.report(f"out-{number}"), 3), steady_step(context))
+    job.check_alive()
+
+
+@test
+def test_output_and_exit_code_are_those_of_an_untraced_run(context):
+    arguments = (program_path("loop"), "--steps", "20", "--pause", "0", "--status", "7")
+    plain = context.run("/usr/bin/python3", *arguments)
+    traced = context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--", "/usr/bin/python3", *arguments)
+    check_equal((plain.code, traced.code), (7, 7), "exit codes untraced, traced")
+    check(traced.out == plain.out, f"output differs: {plain} {traced}")

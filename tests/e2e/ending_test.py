@@ -1,0 +1,97 @@
+"""Every way in which a trace can end leaves the target as it was and a readable capture."""
+import os
+import signal
+import time
+
+from harness import (COMPLETE, FAILED, LOST, PYTHON, check, check_equal, find_capture, kill, program_path, test,
+                     wait_until)
+
+
+@test(each=("SIGINT", "SIGTERM"))
+def test_signal_ends_the_trace_and_writes_the_reports(context, name):
+    job = context.trained("loop")
+    tracer = context.attached(job)
+    kill(tracer, getattr(signal, name))
+    tracer.check_code(COMPLETE)
+    check(context.report().exists() and context.report().tasks, f"no report after {name}: {tracer}")
+    context.wait_steps(job, 3)
+
+
+@test
+def test_target_that_ends_ends_the_trace(context):
+    job = context.trained("loop", "--steps", "60", "--status", "4")
+    tracer = context.attached(job)
+    check_equal(job.wait(), 4, "exit code of the job")
+    tracer.check_code(COMPLETE)
+    check(context.report().tasks, f"no task in the report: {tracer}")
+
+
+@test
+def test_killed_target_ends_the_trace(context):
+    job = context.trained("loop")
+    tracer = context.attached(job)
+    kill(job)
+    tracer.check_code(COMPLETE)
+    check(context.report().tasks, f"no task in the report: {tracer}")
+
+
+@test
+def test_killed_tracer_leaves_the_target_and_a_readable_capture(context):
+    job = context.trained("loop", "--pause", "0.002")
+    tracer = context.attached(job, job_steps=200)
+    kill(tracer)
+    tracer.wait()
+    context.wait_steps(job, 5)
+    capture = find_capture(context.path("out"))
+    check(capture, "no capture is left")
+    again = context.run(context.hdtrace, "report", capture, "-o", context.path("again"))
+    check(again.code in (COMPLETE, LOST), f"exit code {again.code}: {again}")
+    report = context.report("again")
+    check(report.tasks, f"no task in the report: {again}")
+    check_equal(report.live["complete"], False, "complete, of a capture that was cut off")
+
+
+@test
+def test_target_that_replaces_itself_is_left_alone(context):
+    job = context.trained("replace", "40")
+    tracer = context.attached(job)
+    check_equal(job.wait(), 5, "exit code of the program that the job became")
+    check("replaced" in job.out, f"the new program did not run: {job}")
+    tracer.check_code(COMPLETE)
+    check(context.report().tasks, f"no task from before the exec: {tracer}")
+
+
+@test(each=(0, 1, 42, 255))
+def test_run_exits_with_the_commands_status(context, status):
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, program_path("loop"),
+                         "--steps", "1", "--status", status)
+    check_equal(traced.code, status, f"exit code of {traced}")
+    check(context.report().exists(), f"no report: {traced}")
+
+
+@test
+def test_run_tells_when_a_signal_ended_the_command(context):
+    script = "import torch, os, signal; torch.ones(3) + 1; os.kill(os.getpid(), signal.SIGKILL)"
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, "-c", script)
+    check(traced.code in (128 + signal.SIGKILL, -signal.SIGKILL), f"exit code {traced.code}: {traced}")
+
+
+@test
+def test_run_of_a_command_that_does_not_exist_fails(context):
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/does/not/exist")
+    check(traced.code in (FAILED, 126, 127), f"exit code {traced.code}: {traced}")
+    check("/does/not/exist" in traced.err, f"the message does not name the command: {traced}")
+
+
+@test
+def test_interrupt_of_run_leaves_the_command_running_to_its_end(context):
+    marker = context.path("finished")
+    script = ("import torch, time\nfor _ in range(60):\n    torch.ones(3) + 1\n    time.sleep(0.05)\n"
+              f"open({marker!r}, 'w').close()")
+    tracer = context.start(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, "-c", script)
+    wait_until(lambda: find_capture(context.path("out")), lambda: f"a capture of {tracer}")
+    time.sleep(2.5)  # torch is imported and the loop runs
+    kill(tracer, signal.SIGINT)
+    tracer.wait()
+    check(context.report().exists(), f"no report after SIGINT: {tracer}")
+    wait_until(lambda: os.path.exists(marker), "the command did not run to its end")

@@ -1,0 +1,59 @@
+"""A job that prints its own median step time in microseconds: the subject of tests/bench/overhead.py.
+
+    step_time.py --model small|large [--steps N] [--profile]
+
+small: about a hundred operators of a few microseconds a step, the worst case.
+large: operators of 100 microseconds and more. --profile runs it under
+torch.profiler with memory, stacks and shapes; only steps are timed.
+"""
+import argparse
+import contextlib
+import os
+import statistics
+import time
+
+import torch
+
+WARM_UP_STEPS = 20
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", choices=("small", "large"), default="small")
+parser.add_argument("--steps", type=int, default=1000)
+parser.add_argument("--profile", action="store_true")
+options = parser.parse_args()
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+if options.model == "small":
+    batch, inputs_width, width, classes = 32, 64, 256, 10
+    model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.LayerNorm(width), torch.nn.ReLU(),
+                                torch.nn.Linear(width, classes))
+else:
+    batch, inputs_width, width, classes = 64, 640, 640, 640
+    model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.Tanh(), torch.nn.Linear(width, classes))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def step():
+    inputs, labels = torch.randn(batch, inputs_width), torch.randint(0, classes, (batch,))
+    loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+
+
+profiler = contextlib.nullcontext()
+if options.profile:
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True,
+                                      with_stack=True, record_shapes=True)
+for _ in range(WARM_UP_STEPS):
+    step()
+times = []
+with profiler:
+    for _ in range(options.steps):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    print(f"median_us {statistics.median(times) * 1e6:.1f}", flush=True)
+    if options.profile:
+        os._exit(0)  # what the profiler does with its events afterwards is not measured
