@@ -56,7 +56,7 @@ $(BUILD)/user/%.o: user/%.c Makefile
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Sources that use the BPF skeleton need it made first.
-$(BUILD)/user/attach/%.o: | $(SKELETON)
+$(filter $(BUILD)/user/attach/%,$(OBJECTS)): | $(SKELETON)
 
 # --- BPF: one object a file, linked into one, made a skeleton ------------------
 
