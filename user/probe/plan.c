@@ -14,6 +14,7 @@
 #include "probe/operator_hooks.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
+#include "torch/operators.h"
 
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 
