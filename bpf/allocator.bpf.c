@@ -43,7 +43,7 @@ int memory_allocated(struct pt_regs *context)
 	record->frame_count = (__u16)frame_count;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(&hit, record, size) && frame_count)
+	if (!event_send(&hit, record, size, frame_count) && frame_count)
 		python_stack_forget(&hit, record->stack);
 	return 0;
 }
@@ -59,7 +59,7 @@ int memory_freed(struct pt_regs *context)
 		return 0;
 	event_fill(&record.event, &hit, EVENT_FREE, sizeof(record), hit_depth(&hit));
 	record.address = arch_register(context, 1);
-	event_send(&hit, &record, sizeof(record));
+	event_send(&hit, &record, sizeof(record), false);
 	return 0;
 }
 
@@ -78,6 +78,6 @@ int storage_resized(struct pt_regs *context)
 	READ_USER(record.address, storage + hit.settings->storage_data);
 	READ_USER(record.bytes_before, storage + hit.settings->storage_bytes);
 	record.bytes_after = arch_register(context, 1);
-	event_send(&hit, &record, sizeof(record));
+	event_send(&hit, &record, sizeof(record), false);
 	return 0;
 }

@@ -48,6 +48,6 @@ int gradient_accumulated(struct pt_regs *context)
 			&record.variable);
 	if (!READ_USER(gradients, arch_register(context, 2)))
 		storage_read(hit.settings, gradients, &record.gradient);
-	event_send(&hit, &record, sizeof(record));
+	event_send(&hit, &record, sizeof(record), false);
 	return 0;
 }

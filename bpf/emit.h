@@ -20,13 +20,16 @@ static __always_inline void event_fill(struct event *event, const struct hit *hi
 	event->flags = 0;
 }
 
-/* Returns false when the ring is full; the record is then counted as lost. */
-static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size)
+/*
+ * Returns false when the ring is full; the record is then counted as lost. An
+ * urgent record wakes the reader at once: it must read names out of the target,
+ * which may be gone soon.
+ */
+static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size, bool urgent)
 {
 	struct event_counters *counter = bpf_map_lookup_elem(&counters, &hit->target);
-	__u64 wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes ? BPF_RB_FORCE_WAKEUP
-										 : BPF_RB_NO_WAKEUP;
-	long error = bpf_ringbuf_output(&events, record, size, wake);
+	bool wake = urgent || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes;
+	long error = bpf_ringbuf_output(&events, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 
 	if (counter) {
 		counter->produced++;

@@ -28,7 +28,7 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 		return 0;
 	event_fill(&record->event, hit, EVENT_TENSORS, sizeof(*record) + size, 0);
 	record->tensor_count = (__u16)hit->thread->tensor_count;
-	event_send(hit, record, sizeof(*record) + size);
+	event_send(hit, record, sizeof(*record) + size, false);
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	record->hook = description->hook;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(hit, record, size) && frame_count)
+	if (!event_send(hit, record, size, frame_count) && frame_count)
 		python_stack_forget(hit, frame->stack);
 	if (walk.total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
