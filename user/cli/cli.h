@@ -17,10 +17,11 @@ int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 
-enum output_format { FORMAT_CSV = 1 << 0, FORMAT_JSON = 1 << 1, FORMATS_ALL = FORMAT_CSV | FORMAT_JSON };
+/* The capture's name in an output folder. */
+#define CAPTURE_NAME "capture.hdt"
 
 struct output_options {
-	unsigned int formats; /* enum output_format */
+	unsigned int formats; /* enum report_format */
 	bool all_blocks;
 	bool quiet;
 	bool summary_to_stderr;

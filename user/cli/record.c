@@ -14,7 +14,6 @@
 #define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */
 #define RING_SIZE_MAX (1ull << 30)
 #define FOLDER_DEFAULT "hdtrace-out"
-#define CAPTURE_NAME "capture.hdt"
 
 enum option_key {
 	KEY_STEPS = 256,
@@ -188,7 +187,7 @@ static int command_status(struct record_result *result, int status)
 
 static int recording_do(struct arguments *arguments)
 {
-	struct record_result result;
+	struct record_result result = {0};
 	char *capture = NULL;
 	int error = folder_make(arguments->folder), status = STATUS_FAILED;
 
@@ -218,7 +217,7 @@ static int verb_do(int argc, char **argv, const struct argp *argp, bool run)
 {
 	struct arguments arguments = {
 		.record.ring_size = RING_SIZE_DEFAULT,
-		.output.formats = FORMATS_ALL,
+		.output.formats = REPORT_ALL,
 		.output.summary_to_stderr = run, /* stdout is the command's */
 		.folder = FOLDER_DEFAULT,
 		.run = run,

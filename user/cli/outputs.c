@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* From a capture to all reports of all ranks, and what a person is told about it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "replay/replay.h"
+
+#define FOLDER_MODE 0777 /* less the umask */
+
+int folder_make(const char *path)
+{
+	char *copy = strdup(path);
+	int error = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *at = copy + 1; *at && !error; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		if (mkdir(copy, FOLDER_MODE) && errno != EEXIST)
+			error = -errno;
+		*at = '/';
+	}
+	if (!error && mkdir(copy, FOLDER_MODE)) {
+		struct stat status;
+
+		error = errno != EEXIST ? -errno : stat(copy, &status) ? -errno : S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
+	}
+	free(copy);
+	return error;
+}
+
+char *path_join(const char *folder, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
+bool size_parse(const char *text, uint64_t *size)
+{
+	static const char units[] = "KMG";
+	unsigned long long number;
+	const char *unit;
+	char *end;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (errno || end == text || *text == '-')
+		return false;
+	if (*end) {
+		unit = strchr(units, *end);
+		if (!unit || end[1])
+			return false;
+		for (ptrdiff_t power = 0; power <= unit - units; power++) {
+			if (number > UINT64_MAX >> 10)
+				return false;
+			number <<= 10;
+		}
+	}
+	*size = number;
+	return true;
+}
+
+bool formats_parse(const char *text, unsigned int *formats)
+{
+	static const struct {
+		const char *name;
+		enum report_format format;
+	} names[] = {{"csv", REPORT_CSV}, {"json", REPORT_JSON}};
+
+	*formats = 0;
+	while (*text) {
+		size_t length = strcspn(text, ","), index;
+
+		for (index = 0; index < sizeof(names) / sizeof(names[0]); index++)
+			if (strlen(names[index].name) == length && !strncmp(text, names[index].name, length))
+				break;
+		if (index == sizeof(names) / sizeof(names[0]))
+			return false;
+		*formats |= names[index].format;
+		text += length + (text[length] == ',');
+	}
+	return *formats != 0;
+}
+
+static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
+{
+	FILE *out = options->summary_to_stderr ? stderr : stdout;
+	int error = report_rank(rank, &options->report, options->formats, folder);
+
+	if (error == -ENODATA) {
+		if (!options->quiet)
+			fprintf(stderr, "hdtrace: rank %d: no memory was seen; rank_%d_memory.json says more\n", rank->rank,
+				rank->rank);
+		return 0;
+	}
+	if (error) {
+		fprintf(stderr, "hdtrace: cannot write the reports of rank %d below %s: %s\n", rank->rank, folder,
+			strerror(-error));
+		return error;
+	}
+	if (options->quiet)
+		return 0;
+	error = report_summary(rank, out);
+	fprintf(out, "  reports           %s/rank_%d/\n\n", folder, rank->rank);
+	return error;
+}
+
+static void capture_tell(const char *capture, const struct replay_result *result)
+{
+	if (!result->damage.complete)
+		fprintf(stderr, "hdtrace: %s: %s at byte %llu; the %llu records before it are reported\n", capture,
+			result->damage.reason, (unsigned long long)result->damage.offset,
+			(unsigned long long)result->damage.records);
+	else if (!result->complete)
+		fprintf(stderr, "hdtrace: %s: the recording was cut off; what was written is reported\n", capture);
+}
+
+int outputs_write(const char *capture, const char *folder, const struct output_options *options)
+{
+	struct model_options model_options = {.all_blocks = options->all_blocks};
+	struct model *model = model_new(&model_options);
+	struct replay_result result = {0};
+	int error, status = STATUS_COMPLETE;
+
+	if (!model) {
+		fprintf(stderr, "hdtrace: no memory\n");
+		return STATUS_FAILED;
+	}
+	error = replay_file(capture, model, &result);
+	if (error) {
+		fprintf(stderr, "hdtrace: cannot read %s: %s\n", capture,
+			*result.damage.reason ? result.damage.reason : strerror(-error));
+		goto cleanup;
+	}
+	capture_tell(capture, &result);
+	if (!result.complete)
+		status = STATUS_LOST;
+	error = model_finish(model);
+	if (error)
+		fprintf(stderr, "hdtrace: cannot make the reports: %s\n", strerror(-error));
+	for (size_t index = 0; !error && index < model_rank_count(model); index++) {
+		const struct rank *rank = model_rank(model, index);
+
+		if (!rank_complete(rank))
+			status = STATUS_LOST;
+		error = rank_write(rank, folder, options);
+	}
+	if (!error && !model_rank_count(model)) {
+		fprintf(stderr, "hdtrace: %s holds no traced process\n", capture);
+		error = -ENODATA;
+	}
+cleanup:
+	replay_result_clear(&result);
+	model_free(model);
+	return error ? STATUS_FAILED : status;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* `hdtrace report`: the reports of a capture, again or elsewhere. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+
+enum option_key { KEY_ALL_BLOCKS = 256, KEY_POOL_NAME, KEY_FORMAT, KEY_EMPTY_USERS };
+
+struct arguments {
+	struct output_options output;
+	const char *input, *folder;
+};
+
+static error_t option_parse(int key, char *text, struct argp_state *state)
+{
+	struct arguments *arguments = state->input;
+
+	switch (key) {
+	case 'o':
+		arguments->folder = text;
+		return 0;
+	case 'q':
+		arguments->output.quiet = true;
+		return 0;
+	case KEY_ALL_BLOCKS:
+		arguments->output.all_blocks = true;
+		return 0;
+	case KEY_POOL_NAME:
+		arguments->output.report.pool_name = text;
+		return 0;
+	case KEY_EMPTY_USERS:
+		arguments->output.report.empty_users = true;
+		return 0;
+	case KEY_FORMAT:
+		if (!formats_parse(text, &arguments->output.formats))
+			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (arguments->input)
+			argp_error(state, "one capture at a time; unexpected %s", text);
+		arguments->input = text;
+		return 0;
+	case ARGP_KEY_END:
+		if (!arguments->input)
+			argp_error(state, "which capture? give its file, or the folder that holds it");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* A capture may be named by its folder. Returns its path, to be freed, or NULL with errno. */
+static char *capture_path(const char *input)
+{
+	struct stat status;
+
+	if (stat(input, &status))
+		return NULL;
+	return S_ISDIR(status.st_mode) ? path_join(input, CAPTURE_NAME) : strdup(input);
+}
+
+/* Beside the capture, unless -o says otherwise. */
+static char *folder_path(const struct arguments *arguments, const char *capture)
+{
+	const char *slash = strrchr(capture, '/');
+
+	if (arguments->folder)
+		return strdup(arguments->folder);
+	return slash ? strndup(capture, slash == capture ? 1 : (size_t)(slash - capture)) : strdup(".");
+}
+
+int verb_report(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"output", 'o', "FOLDER", 0, "where the reports go (beside the capture)", 0},
+		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},
+		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},
+		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},
+		{"empty-users", KEY_EMPTY_USERS, NULL, 0, "leave user_tasks empty in the CSV, as a dry run does", 0},
+		{"quiet", 'q', NULL, 0, "print errors only", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = option_parse,
+		.args_doc = "CAPTURE|FOLDER",
+		.doc = "Make the reports of a capture.",
+	};
+	struct arguments arguments = {.output.formats = REPORT_ALL};
+	char *capture, *folder = NULL;
+	int error, status = STATUS_FAILED;
+
+	argv[0] = "hdtrace report";
+	argp_err_exit_status = STATUS_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
+		return STATUS_USAGE;
+	capture = capture_path(arguments.input);
+	if (!capture) {
+		fprintf(stderr, "hdtrace: cannot read %s: %s\n", arguments.input, strerror(errno));
+		return STATUS_FAILED;
+	}
+	folder = folder_path(&arguments, capture);
+	error = folder ? folder_make(folder) : -ENOMEM;
+	if (error)
+		fprintf(stderr, "hdtrace: cannot make the folder %s: %s; choose another one with -o\n",
+			folder ? folder : "?", strerror(-error));
+	else
+		status = outputs_write(capture, folder, &arguments.output);
+	free(folder);
+	free(capture);
+	return status;
+}
