@@ -11,20 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <hdtrace/program.h>
+
 /* Most tensor arguments of one operator; real ones have up to 21 (PyTorch 1.13 to 2.14). */
 #define SIGNATURE_SLOTS_MAX 32
 
-enum argument_kind {
-	ARGUMENT_TENSOR = 1,	       /* Tensor const&, Tensor&, Tensor: the place points to a Tensor */
-	ARGUMENT_TENSOR_LIST,	       /* ArrayRef<Tensor>: the place is a pointer, the next one a count */
-	ARGUMENT_OPTIONAL_TENSOR,      /* optional<Tensor> const&: points to one */
-	ARGUMENT_ITENSOR_LIST,	       /* IListRef<Tensor> const&: points to one */
-	ARGUMENT_OPTIONAL_TENSOR_LIST, /* List<optional<Tensor>> const&: points to one */
-};
-
 /* Places 0 to 5: rdi rsi rdx rcx r8 r9. Place 16 + k: the word at sp + 8 + 8k at the entry. */
 #define PLACE_REGISTERS 6
-#define PLACE_STACK 16
 #define PLACE_NONE 255
 
 struct argument_slot {

@@ -3,7 +3,8 @@
  * The operator table: pairs of functions from the symbols, names and results
  * from the schemas, argument places from the signatures. An operator is
  * composite if a function of the same base name and the same arguments exists
- * in at::compositeimplicitautograd (851 of 2,952 in PyTorch 1.13).
+ * in at::compositeimplicitautograd, and none in at::cpu: one that has both
+ * (silu_backward) runs its kernel.
  */
 #include "torch/operators.h"
 
@@ -18,18 +19,24 @@
 
 #define OPERATORS_PREFIX "_ZN2at4_ops"
 #define COMPOSITE_PREFIX "_ZN2at25compositeimplicitautograd"
+#define KERNEL_PREFIX "_ZN2at3cpu"
 #define STANDARD_OPTIONAL "St8optional"
 #define SYMBOL_NAME_MAX 512    /* bytes of X */
 #define TAIL_SEARCHES_MAX 1024 /* operators whose schema is looked for among all; 17 to 40 are needed */
-#define COMPOSITES_MAX 65536
+#define FUNCTIONS_MAX 65536
+
+/* Functions of one namespace, as sorted hashes of name and arguments. */
+struct function_set {
+	uint64_t *hashes;
+	size_t count;
+};
 
 struct finder {
 	const struct elf_file *file;
 	struct torch_operators *out;
 	struct schemas schemas;
 	struct demangled demangled;
-	uint64_t *composites; /* hashes of name and arguments, sorted */
-	size_t composite_count;
+	struct function_set composites, kernels;
 	size_t tail_searches;
 };
 
@@ -47,17 +54,17 @@ static int compare_hashes(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static int composites_read(struct finder *finder)
+static int functions_read(struct finder *finder, const char *prefix, struct function_set *set)
 {
 	size_t count;
-	const struct elf_symbol *symbols = elf_file_symbols_prefix(finder->file, COMPOSITE_PREFIX, &count);
+	const struct elf_symbol *symbols = elf_file_symbols_prefix(finder->file, prefix, &count);
 
-	if (count > COMPOSITES_MAX)
+	if (count > FUNCTIONS_MAX)
 		return -EFBIG;
 	if (count == 0)
 		return 0;
-	finder->composites = calloc(count, sizeof(*finder->composites));
-	if (!finder->composites)
+	set->hashes = calloc(count, sizeof(*set->hashes));
+	if (!set->hashes)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const char *name;
@@ -70,20 +77,20 @@ static int composites_read(struct finder *finder)
 		name = strrchr(finder->demangled.name, ':');
 		if (!name)
 			continue;
-		finder->composites[finder->composite_count++] =
+		set->hashes[set->count++] =
 			signature_hash(name + 1, strlen(name + 1), finder->demangled.arguments);
 	}
-	qsort(finder->composites, finder->composite_count, sizeof(*finder->composites), compare_hashes);
+	qsort(set->hashes, set->count, sizeof(*set->hashes), compare_hashes);
 	return 0;
 }
 
 /* The C++ functions of an operator are called name, name_symint or, with out arguments last, name_outf. */
-static bool is_composite(const struct finder *finder, const char *base, size_t base_length, const char *arguments)
+static bool functions_have(const struct function_set *set, const char *base, size_t base_length, const char *arguments)
 {
 	static const char *const endings[] = {"", "_symint", "_outf"};
 	char name[SYMBOL_NAME_MAX + 8];
 
-	if (base_length > SYMBOL_NAME_MAX || finder->composite_count == 0)
+	if (base_length > SYMBOL_NAME_MAX || set->count == 0)
 		return false;
 	memcpy(name, base, base_length);
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
@@ -92,7 +99,7 @@ static bool is_composite(const struct finder *finder, const char *base, size_t b
 
 		memcpy(name + base_length, endings[i], strlen(endings[i]));
 		hash = signature_hash(name, length, arguments);
-		if (bsearch(&hash, finder->composites, finder->composite_count, sizeof(hash), compare_hashes))
+		if (bsearch(&hash, set->hashes, set->count, sizeof(hash), compare_hashes))
 			return true;
 	}
 	return false;
@@ -232,7 +239,7 @@ static int operator_make(struct finder *finder, const char *name, size_t length,
 	struct torch_operator *made = &out->operators[out->count];
 	const struct schema *schema;
 	bool by_memory;
-	const char *base;
+	const char *base, *arguments;
 	size_t count, skip;
 	int err = argument_count(finder, call, redispatch, &count);
 
@@ -255,7 +262,10 @@ static int operator_make(struct finder *finder, const char *name, size_t length,
 		return err;
 	flags_set(made, schema, count);
 	base = strchr(made->name, '.') + 1;
-	if (is_composite(finder, base, strcspn(base, "."), plain_arguments(finder, call != NULL)))
+	length = strcspn(base, ".");
+	arguments = plain_arguments(finder, call != NULL);
+	if (functions_have(&finder->composites, base, length, arguments) &&
+		!functions_have(&finder->kernels, base, length, arguments))
 		made->flags |= TORCH_COMPOSITE;
 	out->count++;
 	return 0;
@@ -326,7 +336,9 @@ static int operators_read(struct finder *finder)
 	err = schemas_read(finder->file, &finder->schemas);
 	if (err && err != -ENOENT)
 		return err;
-	err = composites_read(finder);
+	err = functions_read(finder, COMPOSITE_PREFIX, &finder->composites);
+	if (!err)
+		err = functions_read(finder, KERNEL_PREFIX, &finder->kernels);
 	if (!err)
 		err = operators_collect(finder, symbols, count);
 	if (!err && out->count > TORCH_OPERATORS_MAX)
@@ -364,7 +376,8 @@ cleanup:
 	torch_operators_free(finder.out);
 	schemas_free(&finder.schemas);
 	demangle_free(&finder.demangled);
-	free(finder.composites);
+	free(finder.composites.hashes);
+	free(finder.kernels.hashes);
 	return err;
 }
 
