@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The code objects of a capture, by target and address: the latest record of
+ * an address is the one that counts. Gives the file, function and line of an
+ * instruction, and says which code objects no report shows.
+ */
+#ifndef HDTRACE_REPLAY_CODE_TABLE_H
+#define HDTRACE_REPLAY_CODE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hdtrace/capture.h>
+
+/* All code objects of a capture together: a job has a few MB, a bomb as much as it likes. */
+#define CODE_TABLE_BYTES_MAX (512u << 20)
+
+struct code_table;
+
+/* A code object; strings are valid UTF-8 and stay as long as the table. */
+struct code {
+	const char *file;
+	const char *function; /* co_name */
+	bool hidden;	      /* the interpreter's or the compiler's own frame, not shown */
+};
+
+struct code_table *code_table_new(void); /* NULL: no memory */
+void code_table_free(struct code_table *table);
+
+/*
+ * Takes a record that record_check accepted. `changed` tells whether an
+ * address that had another code object before has it no more, so that what
+ * was derived from it is stale. 0; -ENOMEM; -ENOSPC: CODE_TABLE_BYTES_MAX is reached.
+ */
+int code_table_put(struct code_table *table, const struct code_record *record, bool *changed);
+
+/* The target has a new process image: all that was known of it is gone. */
+void code_table_forget(struct code_table *table, uint16_t target);
+
+/*
+ * The code object at an address, and the line of `instruction` in it (0: it has
+ * none). NULL: not known.
+ */
+const struct code *code_table_find(
+	struct code_table *table, uint16_t target, uint64_t address, uint64_t instruction, uint32_t *line);
+
+#endif

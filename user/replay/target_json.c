@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Target descriptions, read as a stream: a tree would be freed by recursion,
+ * which a capture made to harm could drive through the stack.
+ */
+#include "replay/target_json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <yajl/yajl_parse.h>
+
+enum wanted { WANTED_NONE, WANTED_RANK, WANTED_FROM_START };
+
+struct parse {
+	struct target_facts *facts;
+	size_t depth;	    /* open objects and arrays */
+	bool is_object;	    /* the outermost value is one */
+	enum wanted wanted; /* whose value comes next, at depth 1 */
+};
+
+/* Values are wanted only directly in the outermost object, after their key. */
+static enum wanted value_wanted(struct parse *parse)
+{
+	enum wanted wanted = parse->depth == 1 ? parse->wanted : WANTED_NONE;
+
+	parse->wanted = WANTED_NONE;
+	return wanted;
+}
+
+static int on_null(void *context)
+{
+	value_wanted(context);
+	return 1;
+}
+
+static int on_boolean(void *context, int value)
+{
+	struct parse *parse = context;
+
+	if (value_wanted(parse) == WANTED_FROM_START)
+		parse->facts->from_start = value != 0;
+	return 1;
+}
+
+static int on_integer(void *context, long long value)
+{
+	struct parse *parse = context;
+
+	if (value_wanted(parse) == WANTED_RANK)
+		parse->facts->rank = value >= 0 && value <= INT32_MAX ? (int32_t)value : TARGET_RANK_UNKNOWN;
+	return 1;
+}
+
+static int on_double(void *context, double value)
+{
+	(void)value;
+	return on_null(context);
+}
+
+static int on_string(void *context, const unsigned char *text, size_t length)
+{
+	(void)text;
+	(void)length;
+	return on_null(context);
+}
+
+static int on_open(struct parse *parse, bool is_object)
+{
+	if (parse->depth == 0)
+		parse->is_object = is_object;
+	parse->depth++;
+	parse->wanted = WANTED_NONE;
+	return 1;
+}
+
+static int on_open_object(void *context)
+{
+	return on_open(context, true);
+}
+
+static int on_open_array(void *context)
+{
+	return on_open(context, false);
+}
+
+static int on_close(void *context)
+{
+	struct parse *parse = context;
+
+	parse->depth--;
+	parse->wanted = WANTED_NONE;
+	return 1;
+}
+
+static bool key_is(const unsigned char *key, size_t length, const char *name)
+{
+	return length == strlen(name) && memcmp(key, name, length) == 0;
+}
+
+static int on_key(void *context, const unsigned char *key, size_t length)
+{
+	struct parse *parse = context;
+
+	parse->wanted = WANTED_NONE;
+	if (parse->depth == 1 && key_is(key, length, "rank"))
+		parse->wanted = WANTED_RANK;
+	else if (parse->depth == 1 && key_is(key, length, "from_start"))
+		parse->wanted = WANTED_FROM_START;
+	return 1;
+}
+
+static const yajl_callbacks callbacks = {
+	.yajl_null = on_null,
+	.yajl_boolean = on_boolean,
+	.yajl_integer = on_integer,
+	.yajl_double = on_double,
+	.yajl_string = on_string,
+	.yajl_start_map = on_open_object,
+	.yajl_map_key = on_key,
+	.yajl_end_map = on_close,
+	.yajl_start_array = on_open_array,
+	.yajl_end_array = on_close,
+};
+
+int target_json_read(const char *json, size_t length, struct target_facts *facts)
+{
+	struct parse parse = {.facts = facts};
+	yajl_handle handle = yajl_alloc(&callbacks, NULL, &parse);
+	yajl_status status;
+
+	*facts = (struct target_facts){.rank = TARGET_RANK_UNKNOWN};
+	if (!handle)
+		return -ENOMEM;
+	status = yajl_parse(handle, (const unsigned char *)json, length);
+	if (status == yajl_status_ok)
+		status = yajl_complete_parse(handle);
+	yajl_free(handle);
+	if (status == yajl_status_ok && parse.is_object)
+		return 0;
+	*facts = (struct target_facts){.rank = TARGET_RANK_UNKNOWN};
+	return -EBADMSG;
+}

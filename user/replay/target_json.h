@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The two facts that the model needs from the JSON object that describes a target. */
+#ifndef HDTRACE_REPLAY_TARGET_JSON_H
+#define HDTRACE_REPLAY_TARGET_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TARGET_RANK_UNKNOWN (-1)
+
+struct target_facts {
+	int32_t rank;	 /* TARGET_RANK_UNKNOWN when absent, null or out of range */
+	bool from_start; /* false when absent */
+};
+
+/*
+ * Reads "rank" (a number) and "from_start" (a boolean) of the outermost object;
+ * others, nested ones too, are ignored. Any size and depth of JSON is safe.
+ * 0; -EBADMSG: not one JSON object (*facts holds the defaults); -ENOMEM.
+ */
+int target_json_read(const char *json, size_t length, struct target_facts *facts);
+
+#endif
