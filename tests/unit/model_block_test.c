@@ -235,8 +235,7 @@ Test(outside, small_allocations_are_untracked)
 
 Test(outside, large_allocations_take_an_index_and_the_name_of_their_function)
 {
-	static const struct frame FRAMES[] = {
-		{"/w/job.py", "<module>", 3, 0}, {"/w/buffers.py", "make_buffer", 7, 0}};
+	static const struct frame FRAMES[] = {{"/w/job.py", "<module>", 3, 0}, {"/w/buffers.py", "make_buffer", 7, 0}};
 	struct trace trace = trace_new(true, false);
 	const struct rank *rank;
 

@@ -12,9 +12,18 @@
 #define OPTIMIZER "/usr/lib/python3/dist-packages/torch/optim/optimizer.py"
 #define ADAM "/usr/lib/python3/dist-packages/torch/optim/adam.py"
 #define SGD "/usr/lib/python3/dist-packages/torch/optim/sgd.py"
-#define MAIN {"/w/job.py", "<module>", 1, 0}
-#define BACKWARD {AUTOGRAD, "backward", 9, 0}
-#define RECOMPUTE {CHECKPOINT, "backward", 9, 0}
+#define MAIN                                                                                                           \
+	{                                                                                                              \
+		"/w/job.py", "<module>", 1, 0                                                                          \
+	}
+#define BACKWARD                                                                                                       \
+	{                                                                                                              \
+		AUTOGRAD, "backward", 9, 0                                                                             \
+	}
+#define RECOMPUTE                                                                                                      \
+	{                                                                                                              \
+		CHECKPOINT, "backward", 9, 0                                                                           \
+	}
 
 #define FRAMES(...)                                                                                                    \
 	((const struct frame[]){__VA_ARGS__}), sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame)
