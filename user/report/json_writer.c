@@ -6,7 +6,6 @@
 #include "json_writer.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,26 +15,36 @@
 /* Deeper trees than any of ours; the parser and the generator have limits above it. */
 #define TREE_DEPTH_MAX 32
 
+#define BUFFER_BYTES (1u << 14)
+
 /* Every decimal of 15 digits survives a double, every double 17 digits. */
 #define DOUBLE_DIGITS_SURE 15
 #define DOUBLE_DIGITS_ENOUGH 17
 #define DOUBLE_BYTES 40
+#define INTEGER_BYTES 20 /* 2^64 */
 
-/* Only keys come here with more than ASCII in them, whole: see json_key. */
+static void json_flush(struct json *json)
+{
+	fwrite_unlocked(json->buffer, 1, arrlenu(json->buffer), json->file);
+	arrsetlen(json->buffer, 0);
+}
+
+/* The generator gives pieces of a few bytes. Only keys have more than ASCII in them here, and come whole: json_key. */
 static void json_print(void *context, const char *text, size_t length)
 {
 	struct json *json = context;
 	const char *at = text, *end = text + length;
+	size_t used = arrlenu(json->buffer);
 
-	if (!json->foreign_key) {
-		fwrite_unlocked(text, 1, length, json->file);
+	if (json->foreign_key) {
+		while (at < end)
+			json->buffer = text_append_escaped(json->buffer, text_next(&at, end));
 		return;
 	}
-	while (at < end) {
-		uint32_t code = text_next(&at, end);
-
-		text_write_escaped(json->file, code);
-	}
+	arrsetlen(json->buffer, used + length);
+	memcpy(json->buffer + used, text, length);
+	if (arrlenu(json->buffer) >= BUFFER_BYTES)
+		json_flush(json);
 }
 
 static void check(struct json *json, yajl_gen_status status)
@@ -60,7 +69,9 @@ int json_begin(struct json *json, FILE *file)
 /* The generator ends the text with a line feed itself. */
 int json_end(struct json *json)
 {
+	json_flush(json);
 	yajl_gen_free(json->generator);
+	arrfree(json->buffer);
 	arrfree(json->text);
 	return json->failed ? -EINVAL : 0;
 }
@@ -85,9 +96,9 @@ void json_array_end(struct json *json)
 	check(json, yajl_gen_array_close(json->generator));
 }
 
-void json_raw(struct json *json, const char *text)
+void json_raw(struct json *json, const char *text, size_t length)
 {
-	check(json, yajl_gen_number(json->generator, text, strlen(text)));
+	check(json, yajl_gen_number(json->generator, text, length));
 }
 
 void json_text(struct json *json, const char *text)
@@ -98,7 +109,7 @@ void json_text(struct json *json, const char *text)
 	}
 	arrsetlen(json->text, 0);
 	json->text = text_append_json(json->text, text);
-	json_raw(json, json->text);
+	json_raw(json, json->text, arrlenu(json->text));
 }
 
 /* The generator escapes what JSON must have escaped, json_print the rest. */
@@ -114,15 +125,21 @@ void json_key(struct json *json, const char *key)
 
 void json_signed(struct json *json, int64_t value)
 {
-	check(json, yajl_gen_integer(json->generator, value));
+	if (value >= 0)
+		json_unsigned(json, (uint64_t)value);
+	else
+		check(json, yajl_gen_integer(json->generator, value));
 }
 
 void json_unsigned(struct json *json, uint64_t value)
 {
-	char text[24];
+	char text[INTEGER_BYTES], *at = text + sizeof(text);
 
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	json_raw(json, text);
+	do {
+		*--at = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	json_raw(json, at, (size_t)(text + sizeof(text) - at));
 }
 
 /* The shortest text that reads back as the same number: the generator's own has 20 digits, right or not. */
@@ -137,7 +154,7 @@ void json_double(struct json *json, double value)
 	}
 	if (!strpbrk(text, ".en"))
 		strcat(text, ".0");
-	json_raw(json, text);
+	json_raw(json, text, strlen(text));
 }
 
 void json_boolean(struct json *json, bool value)
@@ -192,7 +209,7 @@ static void object_write(struct json *json, yajl_val value, int depth)
 	for (size_t i = 0; i < value->u.object.len; i++)
 		arrput(order, i);
 	if (!order) {
-		json_raw(json, "{}");
+		json_raw(json, "{}", 2);
 		return;
 	}
 	qsort_r(order, arrlenu(order), sizeof(*order), key_compare, value);
@@ -208,7 +225,7 @@ static void object_write(struct json *json, yajl_val value, int depth)
 static void array_write(struct json *json, yajl_val value, int depth)
 {
 	if (!value->u.array.len) {
-		json_raw(json, "[]");
+		json_raw(json, "[]", 2);
 		return;
 	}
 	json_array(json);
@@ -228,7 +245,7 @@ static void tree_write(struct json *json, yajl_val value, int depth)
 	else if (YAJL_IS_STRING(value))
 		json_text(json, YAJL_GET_STRING(value));
 	else if (YAJL_IS_NUMBER(value))
-		json_raw(json, YAJL_GET_NUMBER(value));
+		json_raw(json, YAJL_GET_NUMBER(value), strlen(YAJL_GET_NUMBER(value)));
 	else if (YAJL_IS_TRUE(value) || YAJL_IS_FALSE(value))
 		json_boolean(json, YAJL_IS_TRUE(value));
 	else

@@ -17,6 +17,7 @@
 struct json {
 	yajl_gen generator;
 	FILE *file;
+	char *buffer;	  /* stb_ds: not yet in the file */
 	char *text;	  /* stb_ds: the last string, escaped */
 	bool foreign_key; /* the key being written has more than ASCII */
 	bool failed;
@@ -37,7 +38,7 @@ void json_double(struct json *json, double value);
 void json_boolean(struct json *json, bool value);
 void json_null(struct json *json);
 /* A value that is JSON already. */
-void json_raw(struct json *json, const char *text);
+void json_raw(struct json *json, const char *text, size_t length);
 /* Any value of a parsed text, keys sorted; NULL and what is nested too deeply: null. */
 void json_tree(struct json *json, yajl_val value);
 

@@ -50,9 +50,20 @@ static void write_numbers(FILE *file, const struct block *block, const char *poo
 	fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", block->bytes, block->used_bytes, block->peak_bytes);
 }
 
-/* `stack_texts`: of every stack, made when first needed; most stacks have many rows. */
+/* The python_stack field, made when first needed: most stacks have many rows. */
+static void write_stack(FILE *file, const struct stack *stack, char **field)
+{
+	if (!*field) {
+		char *text = text_of_stack(stack);
+
+		*field = text_append_csv(NULL, text);
+		arrfree(text);
+	}
+	fwrite_unlocked(*field, 1, arrlenu(*field), file);
+}
+
 static void write_row(FILE *file, const struct rank *rank, const struct block *block,
-	const struct report_options *options, char **stack_texts)
+	const struct report_options *options, char **stack_fields)
 {
 	const struct stack *stack = &rank->stacks[block->stack];
 	const struct frame *leaf = stack_leaf(stack);
@@ -68,9 +79,7 @@ static void write_row(FILE *file, const struct rank *rank, const struct block *b
 		fputs_unlocked("{},,", file);
 	else
 		write_users(file, rank, block);
-	if (!stack_texts[block->stack])
-		stack_texts[block->stack] = text_of_stack(stack);
-	text_write_csv(file, stack_texts[block->stack]);
+	write_stack(file, stack, &stack_fields[block->stack]);
 	fprintf(file, ",%d,%d\r\n", block->persistent, block->bytes < SMALL_BYTES);
 }
 
@@ -78,7 +87,7 @@ int report_memory_csv(const struct rank *rank, const struct report_options *opti
 {
 	static const struct report_options DEFAULTS = {0};
 	struct output output;
-	char **stack_texts = NULL;
+	char **stack_fields = NULL;
 	int error;
 
 	if (!report_has_data(rank))
@@ -86,12 +95,12 @@ int report_memory_csv(const struct rank *rank, const struct report_options *opti
 	error = output_open(&output, path);
 	if (error)
 		return error;
-	arrzero(stack_texts, arrlenu(rank->stacks));
+	arrzero(stack_fields, arrlenu(rank->stacks));
 	fputs(HEADER, output.file);
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
-		write_row(output.file, rank, &rank->blocks[i], options ? options : &DEFAULTS, stack_texts);
-	for (size_t i = 0; i < arrlenu(stack_texts); i++)
-		arrfree(stack_texts[i]);
-	arrfree(stack_texts);
+		write_row(output.file, rank, &rank->blocks[i], options ? options : &DEFAULTS, stack_fields);
+	for (size_t i = 0; i < arrlenu(stack_fields); i++)
+		arrfree(stack_fields[i]);
+	arrfree(stack_fields);
 	return output_commit(&output);
 }

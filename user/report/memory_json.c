@@ -109,14 +109,14 @@ static void put_stack(struct report *report, uint32_t index)
 		arrfree(text);
 	}
 	json_key(&report->json, "python_stack");
-	json_raw(&report->json, report->stack_texts[index]);
+	json_raw(&report->json, report->stack_texts[index], arrlenu(report->stack_texts[index]));
 }
 
 static void put_users(struct json *json, const struct rank *rank, const struct block *block)
 {
 	json_key(json, "user_tasks");
 	if (!block->user_count) {
-		json_raw(json, "[]");
+		json_raw(json, "[]", 2);
 		return;
 	}
 	json_array(json);
@@ -182,7 +182,7 @@ static void put_blocks(struct report *report)
 
 	json_key(&report->json, "memory_blocks");
 	if (!arrlenu(rank->blocks)) {
-		json_raw(&report->json, "[]");
+		json_raw(&report->json, "[]", 2);
 		return;
 	}
 	json_array(&report->json);
@@ -331,7 +331,7 @@ static void put_externals(struct json *json, const struct rank *rank)
 {
 	json_key(json, "externals");
 	if (!arrlenu(rank->externals)) {
-		json_raw(json, "[]");
+		json_raw(json, "[]", 2);
 		return;
 	}
 	json_array(json);
@@ -416,7 +416,7 @@ static void put_report(struct report *report)
 	put_blocks(report);
 	put_metadata(report);
 	json_key(json, "modules");
-	json_raw(json, "[]");
+	json_raw(json, "[]", 2);
 	json_put_signed(json, "schema_version", SCHEMA_VERSION);
 	json_put_text(json, "status", "ok");
 	put_summary(report);

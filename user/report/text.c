@@ -54,24 +54,25 @@ uint32_t text_next(const char **at, const char *end)
 	return code;
 }
 
-static void write_utf8(FILE *file, uint32_t code)
+static char *append_utf8(char *array, uint32_t code)
 {
 	if (code < 0x80) {
-		putc_unlocked((int)code, file);
-		return;
+		arrput(array, (char)code);
+		return array;
 	}
 	if (code < 0x800) {
-		putc_unlocked((int)(0xc0 | code >> 6), file);
+		arrput(array, (char)(0xc0 | code >> 6));
 	} else {
 		if (code < 0x10000) {
-			putc_unlocked((int)(0xe0 | code >> 12), file);
+			arrput(array, (char)(0xe0 | code >> 12));
 		} else {
-			putc_unlocked((int)(0xf0 | code >> 18), file);
-			putc_unlocked((int)(0x80 | (code >> 12 & 0x3f)), file);
+			arrput(array, (char)(0xf0 | code >> 18));
+			arrput(array, (char)(0x80 | (code >> 12 & 0x3f)));
 		}
-		putc_unlocked((int)(0x80 | (code >> 6 & 0x3f)), file);
+		arrput(array, (char)(0x80 | (code >> 6 & 0x3f)));
 	}
-	putc_unlocked((int)(0x80 | (code & 0x3f)), file);
+	arrput(array, (char)(0x80 | (code & 0x3f)));
+	return array;
 }
 
 /* Almost every text: ASCII that needs neither quotes nor replacing. */
@@ -83,36 +84,49 @@ static bool is_plain(const char *text)
 	return true;
 }
 
-void text_write_csv(FILE *file, const char *text)
+static char *append(char *array, const char *text, size_t length)
 {
-	bool quoted;
+	size_t at = arrlenu(array);
 
-	if (is_plain(text)) {
-		fputs_unlocked(text, file);
-		return;
-	}
-	quoted = strpbrk(text, "\",") != NULL;
+	arrsetlen(array, at + length);
+	if (length)
+		memcpy(array + at, text, length);
+	return array;
+}
+
+char *text_append_csv(char *array, const char *text)
+{
+	bool quoted = strpbrk(text, "\",") != NULL;
+
+	if (is_plain(text))
+		return append(array, text, strlen(text));
 	if (quoted)
-		putc_unlocked('"', file);
+		arrput(array, '"');
 	for (const char *at = text, *end = text + strlen(text); at < end;) {
 		uint32_t code = text_next(&at, end);
 
 		if (code == '\r' || code == '\n')
 			code = ' ';
 		if (code == '"')
-			putc_unlocked('"', file);
-		write_utf8(file, code);
+			arrput(array, '"');
+		array = append_utf8(array, code);
 	}
 	if (quoted)
-		putc_unlocked('"', file);
+		arrput(array, '"');
+	return array;
 }
 
-static char *append(char *array, const char *text, size_t length)
+void text_write_csv(FILE *file, const char *text)
 {
-	char *to = arraddnptr(array, length);
+	char *array;
 
-	memcpy(to, text, length);
-	return array;
+	if (is_plain(text)) {
+		fputs_unlocked(text, file);
+		return;
+	}
+	array = text_append_csv(NULL, text);
+	fwrite_unlocked(array, 1, arrlenu(array), file);
+	arrfree(array);
 }
 
 /* The \u form of a code point, two for those above 16 bits; the text's length. */
@@ -137,14 +151,14 @@ static char *append_escape(char *array, uint32_t code)
 	return array;
 }
 
-void text_write_escaped(FILE *file, uint32_t code)
+char *text_append_escaped(char *array, uint32_t code)
 {
 	char text[ESCAPE_BYTES];
 
-	if (code < 0x80)
-		putc_unlocked((int)code, file);
-	else
-		fwrite_unlocked(text, 1, (size_t)escape(text, code), file);
+	if (code >= 0x80)
+		return append(array, text, (size_t)escape(text, code));
+	arrput(array, (char)code);
+	return array;
 }
 
 char *text_append_json(char *array, const char *text)

@@ -16,12 +16,14 @@ uint32_t text_next(const char **at, const char *end);
 
 /* One CSV field as Python's csv writes it by default; line breaks become spaces, wrong bytes U+FFFD. */
 void text_write_csv(FILE *file, const char *text);
+/* The same, appended to an stb_ds array of char. */
+char *text_append_csv(char *array, const char *text);
 
 /* Append to an stb_ds array of char: a JSON string with quotes, ASCII only; and the terminating NUL, not counted. */
 char *text_append_json(char *array, const char *text);
 
 /* A code point as JSON text of ASCII, without what JSON itself must have escaped below 0x80. */
-void text_write_escaped(FILE *file, uint32_t code);
+char *text_append_escaped(char *array, uint32_t code);
 
 /*
  * The python_stack text, stb_ds array with NUL (counted), freed by the caller with arrfree. What would end a frame or
