@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory report as JSON, schema 3 of HyperDryRun plus `live`: what a trace
+ * of a running job knows beyond a dry run, and how complete it is. Keys are in
+ * sorted order everywhere. docs/report.schema.json describes it.
+ *
+ * metadata takes the dry run's fields from the target's own JSON text, by the
+ * same names; live.target repeats that text whole. What is not there is null.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_writer.h"
+#include "model/containers.h"
+#include "output.h"
+#include "text.h"
+
+#define SCHEMA_VERSION 3
+#define SMALL_BYTES (1ull << 20)
+#define GIB ((double)(1ull << 30))
+#define ADDRESS_BYTES 24
+
+/* Fields of metadata, sorted; rank stands beside them. */
+static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
+	"model", "model_dtype", "num_micro_batches", "parallel"};
+static const char *const METADATA_AFTER_RANK[] = {"reshard_after_forward", "simulation_device", "target_device",
+	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
+
+/* Categories in sorted order of their names. */
+static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
+	CATEGORY_OPTSTATE, CATEGORY_OTHER, CATEGORY_PARAMETER, CATEGORY_TEMP, CATEGORY_WORKSPACE};
+
+/* Sorted by name. */
+static const struct {
+	const char *name;
+	enum loss_reason reason;
+} LOSSES_SORTED[LOSS_REASONS] = {{"arguments", LOSS_ARGUMENTS}, {"capture", LOSS_CAPTURE}, {"code", LOSS_CODE},
+	{"depth", LOSS_DEPTH}, {"ring_full", LOSS_RING_FULL}, {"stack", LOSS_STACK},
+	{"thread_state", LOSS_THREAD_STATE}};
+
+static const char *const LIMITATIONS[] = {
+	"Sizes are those of live blocks; memory that the allocator holds beside them is not in the report.",
+	"Memory that no allocator of PyTorch gave out is not seen: numpy, shared memory, libraries, device contexts.",
+	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
+	"Categories are known from phases and from gradients being stored; modules are not named.",
+	"stream_id is 0: allocations do not show their stream.",
+};
+
+#define LIMITATION_ATTACHED                                                                                            \
+	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
+	"when they were not used."
+#define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
+#define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
+#define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
+#define LIMITATION_ARGUMENTS_CUT "Arguments of some operators are missing: users of blocks may be missing."
+
+struct report {
+	struct json json;
+	const struct rank *rank;
+	yajl_val target, end; /* parsed texts, NULL: none or no JSON */
+	const char *pool_name;
+	char **stack_texts; /* for every stack, its text as JSON, made when first needed */
+};
+
+static yajl_val tree_of(const char *text)
+{
+	return text ? yajl_tree_parse(text, NULL, 0) : NULL;
+}
+
+static yajl_val tree_get(yajl_val tree, const char *key)
+{
+	const char *path[] = {key, NULL};
+
+	return tree ? yajl_tree_get(tree, path, yajl_t_any) : NULL;
+}
+
+static const char *tree_text(yajl_val tree, const char *key)
+{
+	return YAJL_GET_STRING(tree_get(tree, key));
+}
+
+/* --- blocks ---------------------------------------------------------------------- */
+
+static void put_address(struct json *json, const char *key, uint64_t address)
+{
+	char text[ADDRESS_BYTES];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	json_put_text(json, key, text);
+}
+
+static void put_plot(struct json *json, const char *key, int64_t task, uint64_t fraction)
+{
+	char text[PLOT_TEXT_BYTES];
+
+	json_put_text(json, key, plot_format(text, task, fraction));
+}
+
+static void put_stack(struct report *report, uint32_t index)
+{
+	if (!report->stack_texts[index]) {
+		char *text = text_of_stack(&report->rank->stacks[index]);
+
+		report->stack_texts[index] = text_append_json(NULL, text);
+		arrfree(text);
+	}
+	json_key(&report->json, "python_stack");
+	json_raw(&report->json, report->stack_texts[index], arrlenu(report->stack_texts[index]));
+}
+
+static void put_users(struct json *json, const struct rank *rank, const struct block *block)
+{
+	json_key(json, "user_tasks");
+	if (!block->user_count) {
+		json_raw(json, "[]", 2);
+		return;
+	}
+	json_array(json);
+	for (uint32_t i = 0; i < block->user_count; i++)
+		json_signed(json, rank->users[block->first_user + i]);
+	json_array_end(json);
+}
+
+static void put_block_times(struct json *json, const struct block *block)
+{
+	if (block->end_plot != PLOT_NONE)
+		put_plot(json, "end_plot_time_stamp", block->category == CATEGORY_WORKSPACE ? block->start : block->end,
+			block->end_plot);
+	json_key(json, "end_time_ns");
+	if (block->persistent)
+		json_null(json);
+	else
+		json_unsigned(json, block->end_time_ns);
+	json_put_signed(json, "end_time_stamp", block->end);
+}
+
+static void put_block(struct report *report, const struct block *block)
+{
+	struct json *json = &report->json;
+	const struct frame *leaf = stack_leaf(&report->rank->stacks[block->stack]);
+
+	json_object(json);
+	json_put_unsigned(json, "actual_peak_memory", block->peak_bytes);
+	json_put_unsigned(json, "actual_used_memory", block->used_bytes);
+	json_key(json, "allocated_bytes");
+	if (block->allocated_bytes)
+		json_unsigned(json, block->allocated_bytes);
+	else
+		json_null(json);
+	put_address(json, "device_addr", block->address);
+	put_block_times(json, block);
+	json_put_text(json, "file_name", leaf ? leaf->file : "");
+	json_put_unsigned(json, "generation", block->generation);
+	json_put_text(json, "graph_name", "");
+	json_put_signed(json, "is_persistent", block->persistent);
+	json_put_signed(json, "is_small", block->bytes < SMALL_BYTES);
+	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
+	json_put_text(json, "node_name", report->rank->operator_names[block->name]);
+	json_put_text(json, "pool_type", report->pool_name);
+	json_key(json, "preexisting");
+	json_boolean(json, block->preexisting);
+	json_put_signed(json, "producer_task", block->start);
+	put_stack(report, block->stack);
+	json_put_unsigned(json, "size", block->bytes);
+	put_plot(json, "start_plot_time_stamp", block->start, block->start_plot);
+	json_put_unsigned(json, "start_time_ns", block->start_time_ns);
+	json_put_signed(json, "start_time_stamp", block->start);
+	json_put_signed(json, "stream_id", 0);
+	json_put_text(json, "task_name", phase_name(block->phase));
+	json_put_text(json, "type", category_name(block->category));
+	put_users(json, report->rank, block);
+	json_object_end(json);
+}
+
+static void put_blocks(struct report *report)
+{
+	const struct rank *rank = report->rank;
+
+	json_key(&report->json, "memory_blocks");
+	if (!arrlenu(rank->blocks)) {
+		json_raw(&report->json, "[]", 2);
+		return;
+	}
+	json_array(&report->json);
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
+		put_block(report, &rank->blocks[i]);
+	json_array_end(&report->json);
+}
+
+/* --- totals ---------------------------------------------------------------------- */
+
+static void put_breakdown(struct json *json, const char *key, const struct snapshot *snapshot, bool with_total)
+{
+	json_key(json, key);
+	json_object(json);
+	for (int i = 0; i < CATEGORIES; i++) {
+		enum category category = CATEGORIES_SORTED[i];
+
+		/* Between Temp and Workspace in the order of keys. */
+		if (with_total && category == CATEGORY_WORKSPACE)
+			json_put_unsigned(json, "Total", snapshot->total);
+		json_put_unsigned(json, category_name(category), snapshot->category[category]);
+	}
+	json_object_end(json);
+}
+
+static void put_summary(struct report *report)
+{
+	struct json *json = &report->json;
+	const struct rank *rank = report->rank;
+
+	json_key(json, "summary");
+	json_object(json);
+	put_breakdown(json, "current_breakdown_bytes", &rank->current, false);
+	json_put_unsigned(json, "current_bytes", rank->current.total);
+	put_breakdown(json, "peak_breakdown_bytes", &rank->peak, false);
+	json_put_unsigned(json, "peak_bytes", rank->peak_bytes);
+	json_key(json, "peak_gib");
+	json_double(json, (double)rank->peak_bytes / GIB);
+	json_object_end(json);
+}
+
+/* The device as the target's text names it ("cuda:0"), else its kind. */
+static const char *device_name(const struct report *report)
+{
+	const char *name = tree_text(report->target, "device");
+
+	if (!name)
+		name = tree_text(report->target, "target_device");
+	return name ? name : "unknown";
+}
+
+static void put_devices(struct report *report)
+{
+	struct json *json = &report->json;
+
+	json_key(json, "devices");
+	json_object(json);
+	json_key(json, device_name(report));
+	json_object(json);
+	put_breakdown(json, "current", &report->rank->current, true);
+	put_breakdown(json, "peak", &report->rank->peak, true);
+	json_object_end(json);
+	json_object_end(json);
+}
+
+/* --- metadata and live -------------------------------------------------------------- */
+
+static void put_metadata(struct report *report)
+{
+	struct json *json = &report->json;
+
+	json_key(json, "metadata");
+	json_object(json);
+	for (size_t i = 0; i < sizeof(METADATA_BEFORE_RANK) / sizeof(*METADATA_BEFORE_RANK); i++)
+		json_put_tree(json, METADATA_BEFORE_RANK[i], tree_get(report->target, METADATA_BEFORE_RANK[i]));
+	json_put_signed(json, "rank", report->rank->rank);
+	for (size_t i = 0; i < sizeof(METADATA_AFTER_RANK) / sizeof(*METADATA_AFTER_RANK); i++)
+		json_put_tree(json, METADATA_AFTER_RANK[i], tree_get(report->target, METADATA_AFTER_RANK[i]));
+	json_object_end(json);
+}
+
+static void put_limitations(struct report *report)
+{
+	struct json *json = &report->json;
+	const struct rank *rank = report->rank;
+	bool lost = false;
+
+	for (int reason = 0; reason < LOSS_REASONS; reason++)
+		lost |= rank->loss.lost[reason] > 0;
+	json_key(json, "limitations");
+	json_array(json);
+	for (size_t i = 0; i < sizeof(LIMITATIONS) / sizeof(*LIMITATIONS); i++)
+		json_text(json, LIMITATIONS[i]);
+	if (!rank->from_start)
+		json_text(json, LIMITATION_ATTACHED);
+	if (lost)
+		json_text(json, LIMITATION_LOSSES);
+	if (rank->reused_addresses)
+		json_text(json, LIMITATION_REUSED);
+	if (rank->stacks_cut)
+		json_text(json, LIMITATION_STACKS_CUT);
+	if (rank->arguments_cut)
+		json_text(json, LIMITATION_ARGUMENTS_CUT);
+	json_array_end(json);
+}
+
+static void put_counts(struct json *json, const struct rank *rank)
+{
+	json_key(json, "counts");
+	json_object(json);
+	json_put_unsigned(json, "allocated_bytes", rank->allocated_bytes);
+	json_put_unsigned(json, "allocations", rank->allocations);
+	json_put_unsigned(json, "arguments_cut", rank->arguments_cut);
+	json_put_unsigned(json, "blocks", arrlenu(rank->blocks));
+	json_put_unsigned(json, "events", rank->event_count);
+	json_put_unsigned(json, "freed_bytes", rank->freed_bytes);
+	json_put_unsigned(json, "frees", rank->frees);
+	json_put_unsigned(json, "operators", arrlenu(rank->runs));
+	json_put_unsigned(json, "produced", rank->loss.produced);
+	json_put_unsigned(json, "reused_addresses", rank->reused_addresses);
+	json_put_unsigned(json, "stacks_cut", rank->stacks_cut);
+	json_put_unsigned(json, "steps", rank->step_count);
+	json_put_signed(json, "tasks", rank->task_count);
+	json_put_unsigned(json, "unknown_frees", rank->unknown_frees);
+	json_put_unsigned(json, "untracked_blocks", rank->untracked_blocks);
+	json_put_unsigned(json, "untracked_bytes", rank->untracked_bytes);
+	json_object_end(json);
+}
+
+static void put_external(struct json *json, const struct rank *rank, const struct external *external)
+{
+	const struct frame *leaf = stack_leaf(&rank->stacks[external->stack]);
+
+	json_object(json);
+	put_address(json, "address", external->address);
+	json_put_unsigned(json, "bytes", external->bytes);
+	json_put_text(json, "file_name", leaf ? leaf->file : "");
+	json_put_unsigned(json, "first_time_ns", external->first_time_ns);
+	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
+	json_put_text(json, "node_name", rank->operator_names[rank->runs[external->first_run].name]);
+	json_put_unsigned(json, "uses", external->uses);
+	json_object_end(json);
+}
+
+static void put_externals(struct json *json, const struct rank *rank)
+{
+	json_key(json, "externals");
+	if (!arrlenu(rank->externals)) {
+		json_raw(json, "[]", 2);
+		return;
+	}
+	json_array(json);
+	for (size_t i = 0; i < arrlenu(rank->externals); i++)
+		put_external(json, rank, &rank->externals[i]);
+	json_array_end(json);
+}
+
+static void put_losses(struct json *json, const struct rank *rank)
+{
+	json_key(json, "losses");
+	json_object(json);
+	for (int i = 0; i < LOSS_REASONS; i++)
+		json_put_unsigned(json, LOSSES_SORTED[i].name, rank->loss.lost[LOSSES_SORTED[i].reason]);
+	json_object_end(json);
+}
+
+static void put_peak(struct json *json, const struct rank *rank)
+{
+	const struct operator_run *run = rank->peak_run == UINT32_MAX ? NULL : &rank->runs[rank->peak_run];
+
+	json_key(json, "peak");
+	json_object(json);
+	json_put_text(json, "node_name", run ? rank->operator_names[run->name] : NULL);
+	json_key(json, "task");
+	if (run && run->task != TASK_NONE)
+		json_signed(json, run->task);
+	else
+		json_null(json);
+	json_put_text(json, "task_name", run ? phase_name(run->phase) : NULL);
+	json_put_unsigned(json, "time_ns", rank->peak_time_ns);
+	json_object_end(json);
+}
+
+static void put_versions(struct report *report)
+{
+	struct json *json = &report->json;
+
+	json_key(json, "versions");
+	json_object(json);
+	json_put_text(json, "hdtrace", HDTRACE_VERSION);
+	json_put_tree(json, "kernel", tree_get(report->target, "kernel_version"));
+	json_put_tree(json, "python", tree_get(report->target, "python_version"));
+	json_put_tree(json, "torch", tree_get(report->target, "torch_version"));
+	json_object_end(json);
+}
+
+static void put_live(struct report *report)
+{
+	struct json *json = &report->json;
+	const struct rank *rank = report->rank;
+
+	json_key(json, "live");
+	json_object(json);
+	json_put_tree(json, "attach_time_ns", tree_get(report->target, "attach_time_ns"));
+	json_key(json, "complete");
+	json_boolean(json, rank_complete(rank));
+	put_counts(json, rank);
+	json_put_text(json, "end_reason", tree_text(report->end, "reason"));
+	put_externals(json, rank);
+	json_put_unsigned(json, "first_time_ns", rank->first_time_ns);
+	json_key(json, "from_start");
+	json_boolean(json, rank->from_start);
+	json_put_unsigned(json, "last_time_ns", rank->last_time_ns);
+	put_losses(json, rank);
+	put_peak(json, rank);
+	json_put_tree(json, "target", report->target);
+	put_versions(report);
+	json_object_end(json);
+}
+
+/* --- the whole ---------------------------------------------------------------------- */
+
+static void put_report(struct report *report)
+{
+	struct json *json = &report->json;
+
+	json_object(json);
+	put_devices(report);
+	put_limitations(report);
+	put_live(report);
+	put_blocks(report);
+	put_metadata(report);
+	json_key(json, "modules");
+	json_raw(json, "[]", 2);
+	json_put_signed(json, "schema_version", SCHEMA_VERSION);
+	json_put_text(json, "status", "ok");
+	put_summary(report);
+	json_object_end(json);
+}
+
+/* Which stage failed: without any event it was the attach, else the job touched no memory while it was traced. */
+static void put_error(struct report *report)
+{
+	struct json *json = &report->json;
+	bool silent = report->rank->event_count == 0;
+
+	json_object(json);
+	json_key(json, "error");
+	json_object(json);
+	json_put_text(json, "message",
+		silent ? "no event came from the target" : "events came from the target, but no memory among them");
+	json_put_text(json, "type", "NothingObserved");
+	json_object_end(json);
+	put_limitations(report);
+	put_live(report);
+	put_metadata(report);
+	json_put_signed(json, "schema_version", SCHEMA_VERSION);
+	json_put_text(json, "stage", silent ? "attach" : "capture");
+	json_put_text(json, "status", "error");
+	json_object_end(json);
+}
+
+static void report_clear(struct report *report)
+{
+	for (size_t i = 0; i < arrlenu(report->stack_texts); i++)
+		arrfree(report->stack_texts[i]);
+	arrfree(report->stack_texts);
+	yajl_tree_free(report->target);
+	yajl_tree_free(report->end);
+}
+
+int report_memory_json(const struct rank *rank, const struct report_options *options, const char *path)
+{
+	struct report report = {.rank = rank, .target = tree_of(rank->target_json), .end = tree_of(rank->end_json)};
+	const char *allocator = tree_text(report.target, "allocator");
+	struct output output = {0};
+	int error;
+
+	report.pool_name = options && options->pool_name ? options->pool_name : REPORT_POOL_NAME;
+	if (allocator)
+		report.pool_name = allocator;
+	arrzero(report.stack_texts, arrlenu(rank->stacks));
+	error = output_open(&output, path);
+	if (error)
+		goto cleanup;
+	error = json_begin(&report.json, output.file);
+	if (error)
+		goto cleanup;
+	if (report_has_data(rank))
+		put_report(&report);
+	else
+		put_error(&report);
+	error = json_end(&report.json);
+	if (!error)
+		error = output_commit(&output);
+cleanup:
+	output_discard(&output);
+	report_clear(&report);
+	return error;
+}

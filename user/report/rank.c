@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All files of one rank, in the folder that readers of dry runs expect. */
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define FOLDER_MODE 0777 /* less the umask */
+
+typedef int (*report_writer)(const struct rank *rank, const struct report_options *options, const char *path);
+
+static const struct {
+	const char *suffix;
+	report_writer write;
+} FILES[] = {
+	/* The JSON first: it is there even when the others have nothing to say. */
+	{"memory.json", report_memory_json},
+	{"memory.csv", report_memory_csv},
+	{"tasks.csv", report_tasks_csv},
+};
+
+static int folder_make(const char *path)
+{
+	return mkdir(path, FOLDER_MODE) && errno != EEXIST ? -errno : 0;
+}
+
+static int file_write(const struct rank *rank, const struct report_options *options, const char *folder, size_t index)
+{
+	char *path;
+	int error;
+
+	if (asprintf(&path, "%s/rank_%d_%s", folder, rank->rank, FILES[index].suffix) < 0)
+		return -ENOMEM;
+	error = FILES[index].write(rank, options, path);
+	free(path);
+	return error;
+}
+
+int report_rank(const struct rank *rank, const struct report_options *options, const char *folder)
+{
+	char *rank_folder;
+	int error;
+
+	if (asprintf(&rank_folder, "%s/rank_%d", folder, rank->rank) < 0)
+		return -ENOMEM;
+	error = folder_make(folder);
+	if (!error)
+		error = folder_make(rank_folder);
+	for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES) && !error; i++)
+		error = file_write(rank, options, rank_folder, i);
+	free(rank_folder);
+	return error;
+}

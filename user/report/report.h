@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reports: each output format is one function of a finished rank. Files appear
+ * under their name only when they are whole. Functions return 0 or a negative
+ * errno, and print nothing. docs/report.schema.json describes the JSON.
+ */
+#ifndef HDTRACE_REPORT_H
+#define HDTRACE_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "model/model.h"
+
+/* The viewers of this CSV draw only pools that they know. */
+#define REPORT_POOL_NAME "DefaultEnhancedAscendMemoryPool"
+
+struct report_options {
+	const char *pool_name; /* column pool_type; NULL: REPORT_POOL_NAME */
+	bool empty_users;      /* user_tasks {} in the CSV, as a dry run writes it */
+};
+
+/* Bytes are those of the capture. -ENODATA: nothing was observed, so there are no rows (the JSON says it). */
+int report_memory_csv(const struct rank *rank, const struct report_options *options, const char *path);
+int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path);
+/* Of a rank without any memory the JSON has status "error". */
+int report_memory_json(const struct rank *rank, const struct report_options *options, const char *path);
+
+/*
+ * All files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json; folders are made. A rank without any
+ * memory gets the JSON only, and -ENODATA.
+ */
+int report_rank(const struct rank *rank, const struct report_options *options, const char *folder);
+
+/* For people: at most 100 columns, aligned. */
+int report_summary(const struct rank *rank, FILE *out);
+
+/* Did the target show any memory at all? */
+bool report_has_data(const struct rank *rank);
+
+#endif

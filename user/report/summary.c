@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The summary that is printed when a trace has ended: how much, when, who, and
+ * what was alive then. At most 100 columns, so names and paths are shortened in
+ * front, where they say least.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/containers.h"
+#include "text.h"
+
+#define LARGEST_BLOCKS 10
+#define SIZE_TEXT_BYTES 24
+/* Columns of the table; with the others and their gaps they make 100. */
+#define NAME_COLUMNS 27
+#define PLACE_COLUMNS 29
+#define LINE_COLUMNS 78
+#define NANOSECONDS 1e9
+
+static const char *size_format(char text[SIZE_TEXT_BYTES], uint64_t bytes)
+{
+	static const char *const UNITS[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = (double)bytes;
+	int unit = -1;
+
+	while (value >= 1024 && unit < (int)(sizeof(UNITS) / sizeof(*UNITS)) - 1) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit < 0)
+		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 " B", bytes);
+	else
+		snprintf(text, SIZE_TEXT_BYTES, "%.1f %s", value, UNITS[unit]);
+	return text;
+}
+
+/* Text in exactly (pad) or at most so many columns; the front goes first. Nothing that would move the cursor. */
+static void write_columns(FILE *out, const char *text, int columns, bool pad)
+{
+	const char *end = text + strlen(text), *at = text;
+	int length = 0, skip, written = 0;
+
+	while (at < end) {
+		text_next(&at, end);
+		length++;
+	}
+	skip = length > columns ? length - columns + 1 : 0;
+	if (skip) {
+		fputs("…", out);
+		written = 1;
+	}
+	for (at = text; at < end;) {
+		const char *from = at;
+		uint32_t code = text_next(&at, end);
+
+		if (skip-- > 0)
+			continue;
+		if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == TEXT_REPLACEMENT)
+			putc('?', out);
+		else
+			fwrite(from, 1, (size_t)(at - from), out);
+		written++;
+	}
+	for (; pad && written < columns; written++)
+		putc(' ', out);
+}
+
+/* file:line of a frame, in an allocated text. */
+static char *place_of(const struct stack *stack)
+{
+	const struct frame *leaf = stack_leaf(stack);
+	char *text;
+
+	if (!leaf)
+		return strdup("(no Python frame)");
+	return asprintf(&text, "%s:%u", leaf->file, leaf->line) < 0 ? NULL : text;
+}
+
+static int write_peak(FILE *out, const struct rank *rank)
+{
+	const struct operator_run *run = rank->peak_run == UINT32_MAX ? NULL : &rank->runs[rank->peak_run];
+	char size[SIZE_TEXT_BYTES], *place;
+
+	fprintf(out, "rank %d  peak %s at %.3f s", rank->rank, size_format(size, rank->peak_bytes),
+		(double)(rank->peak_time_ns - rank->first_time_ns) / NANOSECONDS);
+	if (!run) {
+		fputs(", outside operators\n", out);
+		return 0;
+	}
+	if (run->task != TASK_NONE)
+		fprintf(out, ", task %" PRId64, run->task);
+	fprintf(out, ", %s, step %u\n", phase_name(run->phase), run->step);
+	place = place_of(&rank->stacks[run->stack]);
+	if (!place)
+		return -ENOMEM;
+	fputs("  operator  ", out);
+	write_columns(out, rank->operator_names[run->name], LINE_COLUMNS, false);
+	fputs("\n  line      ", out);
+	write_columns(out, place, LINE_COLUMNS, false);
+	putc('\n', out);
+	free(place);
+	return 0;
+}
+
+static void write_categories(FILE *out, const struct rank *rank)
+{
+	char size[SIZE_TEXT_BYTES];
+
+	fputs("\nby category at the peak\n", out);
+	for (int category = 0; category < CATEGORIES; category++) {
+		uint64_t bytes = rank->peak.category[category];
+
+		if (!bytes)
+			continue;
+		fprintf(out, "  %-10s %12s  %5.1f %%\n", category_name(category), size_format(size, bytes),
+			100.0 * (double)bytes / (double)rank->peak.total);
+	}
+}
+
+/* Keep the largest blocks, largest first; of equal ones the older. */
+static size_t largest_insert(const struct block **largest, size_t count, const struct block *block)
+{
+	size_t at = count;
+
+	while (at > 0 && largest[at - 1]->bytes < block->bytes)
+		at--;
+	if (at == LARGEST_BLOCKS)
+		return count;
+	if (count == LARGEST_BLOCKS)
+		count--;
+	memmove(&largest[at + 1], &largest[at], (count - at) * sizeof(*largest));
+	largest[at] = block;
+	return count + 1;
+}
+
+static int write_block(FILE *out, const struct rank *rank, const struct block *block)
+{
+	char size[SIZE_TEXT_BYTES], *place = place_of(&rank->stacks[block->stack]);
+
+	if (!place)
+		return -ENOMEM;
+	fprintf(out, "  %10s  %-10s  %-14s  ", size_format(size, block->bytes), category_name(block->category),
+		phase_name(block->phase));
+	write_columns(out, rank->operator_names[block->name], NAME_COLUMNS, true);
+	fputs("  ", out);
+	write_columns(out, place, PLACE_COLUMNS, false);
+	putc('\n', out);
+	free(place);
+	return 0;
+}
+
+static int write_largest(FILE *out, const struct rank *rank)
+{
+	const struct block *largest[LARGEST_BLOCKS + 1];
+	size_t count = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
+		if (block_alive_at(&rank->blocks[i], rank->peak_order))
+			count = largest_insert(largest, count, &rank->blocks[i]);
+	if (!count)
+		return 0;
+	fprintf(out, "\nlargest blocks at the peak\n");
+	for (size_t i = 0; i < count && !error; i++)
+		error = write_block(out, rank, largest[i]);
+	return error;
+}
+
+static void write_counts(FILE *out, const struct rank *rank)
+{
+	char size[SIZE_TEXT_BYTES];
+	uint64_t bytes = 0, blocks = 0, lost = 0;
+
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
+		if (!rank->blocks[i].persistent)
+			continue;
+		bytes += rank->blocks[i].bytes;
+		blocks++;
+	}
+	for (int reason = 0; reason < LOSS_REASONS; reason++)
+		lost += rank->loss.lost[reason];
+	fprintf(out, "\npersistent  %s in %" PRIu64 " blocks of %zu\n", size_format(size, bytes), blocks,
+		(size_t)arrlenu(rank->blocks));
+	fprintf(out, "tasks       %" PRId64 " in %u steps, from %" PRIu64 " events\n", rank->task_count,
+		rank->step_count, rank->event_count);
+	if (lost || rank->reused_addresses)
+		fprintf(out, "lost        %" PRIu64 " events, %" PRIu64 " frees not seen: the report is incomplete\n",
+			lost, rank->reused_addresses);
+	else
+		fputs("lost        nothing\n", out);
+}
+
+int report_summary(const struct rank *rank, FILE *out)
+{
+	int error;
+
+	if (!report_has_data(rank)) {
+		fprintf(out, "rank %d  no memory was observed in %" PRIu64 " events\n", rank->rank, rank->event_count);
+		return ferror(out) ? -EIO : 0;
+	}
+	error = write_peak(out, rank);
+	if (error)
+		return error;
+	write_categories(out, rank);
+	error = write_largest(out, rank);
+	if (error)
+		return error;
+	write_counts(out, rank);
+	return ferror(out) ? -EIO : 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The task list: one row a task in order of index, with what the memory CSV has
+ * no column for: wall-clock time, thread, optimizer step, live bytes.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "model/containers.h"
+#include "output.h"
+#include "text.h"
+
+#define HEADER "task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes\r\n"
+
+static void write_row(FILE *file, const struct rank *rank, const struct operator_run *run)
+{
+	const struct frame *leaf = stack_leaf(&rank->stacks[run->stack]);
+
+	fprintf(file, "%" PRId64 ",%" PRIu64 ",%u,%u,%s,", run->task, run->time_ns, run->thread_id, run->step,
+		phase_name(run->phase));
+	text_write_csv(file, rank->operator_names[run->name]);
+	fputs_unlocked(",,", file);
+	text_write_csv(file, leaf ? leaf->file : "");
+	fprintf(file, ",%u,%" PRIu64 "\r\n", leaf ? leaf->line : 0, run->live_bytes);
+}
+
+int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path)
+{
+	struct output output;
+	int error;
+
+	(void)options;
+	if (!report_has_data(rank))
+		return -ENODATA;
+	error = output_open(&output, path);
+	if (error)
+		return error;
+	fputs(HEADER, output.file);
+	for (size_t i = 0; i < arrlenu(rank->runs); i++)
+		if (rank->runs[i].task != TASK_NONE)
+			write_row(output.file, rank, &rank->runs[i]);
+	return output_commit(&output);
+}
