@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 	report_stage("records", &since);
 	rank = trace_finish(&trace);
 	report_stage("finish", &since);
-	error = report_rank(rank, NULL, argv[1]);
+	error = report_rank(rank, NULL, REPORT_ALL, argv[1]);
 	report_stage("files", &since);
 	printf("%zu records, %zu rows, %lld tasks: %.2f s\n", records, (size_t)arrlenu(rank->blocks),
 		(long long)rank->task_count, since - start);

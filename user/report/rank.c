@@ -12,12 +12,13 @@ typedef int (*report_writer)(const struct rank *rank, const struct report_option
 
 static const struct {
 	const char *suffix;
+	enum report_format format;
 	report_writer write;
 } FILES[] = {
 	/* The JSON first: it is there even when the others have nothing to say. */
-	{"memory.json", report_memory_json},
-	{"memory.csv", report_memory_csv},
-	{"tasks.csv", report_tasks_csv},
+	{"memory.json", REPORT_JSON, report_memory_json},
+	{"memory.csv", REPORT_CSV, report_memory_csv},
+	{"tasks.csv", REPORT_CSV, report_tasks_csv},
 };
 
 static int folder_make(const char *path)
@@ -37,7 +38,7 @@ static int file_write(const struct rank *rank, const struct report_options *opti
 	return error;
 }
 
-int report_rank(const struct rank *rank, const struct report_options *options, const char *folder)
+int report_rank(const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder)
 {
 	char *rank_folder;
 	int error;
@@ -48,7 +49,8 @@ int report_rank(const struct rank *rank, const struct report_options *options, c
 	if (!error)
 		error = folder_make(rank_folder);
 	for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES) && !error; i++)
-		error = file_write(rank, options, rank_folder, i);
+		if (formats & FILES[i].format)
+			error = file_write(rank, options, rank_folder, i);
 	free(rank_folder);
 	return error;
 }
