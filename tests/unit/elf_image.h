@@ -27,6 +27,7 @@ struct image {
 	size_t names_size;
 	Elf64_Phdr segments[2];
 	Elf64_Ehdr header;
+	size_t segments_end; /* where the loadable segment ends; 0: with the file */
 };
 
 static inline void image_begin(struct image *image)
@@ -99,7 +100,8 @@ static inline int image_finish(struct image *image)
 	image->header.e_shstrndx = image_section(image, ".shstrtab", SHT_STRTAB, image->names, sizeof(image->names), 0);
 	image->header.e_shoff = image_append(image, image->sections, image->section_count * sizeof(Elf64_Shdr));
 	image->header.e_shnum = image->section_count;
-	image->segments[0].p_filesz = image->segments[0].p_memsz = image->size;
+	image->segments[0].p_filesz = image->segments[0].p_memsz =
+		image->segments_end ? image->segments_end : image->size;
 	memcpy(image->bytes, &image->header, sizeof(image->header));
 	memcpy(image->bytes + sizeof(image->header), image->segments, sizeof(image->segments));
 	if (write(fd, image->bytes, image->size) != (ssize_t)image->size)

@@ -292,7 +292,6 @@ static bool parse_named_type(struct parser *parser, size_t start)
 		if (!parse_nested(parser, start))
 			return false;
 	} else if (take(parser, 'S')) {
-		known = true;
 		if (!parse_substitution(parser, &standard))
 			return false;
 		if (standard && (!is_digit(*parser->at) || !text_put(parser, "::") || !parse_source_name(parser)))

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTES_MAX (64u << 10)  /* bytes of one PT_NOTE segment */
-#define NOTE_SEGMENTS_MAX 16   /* of them looked into */
-#define BUILD_ID_MAX 64	       /* bytes; linkers write 8 to 32 */
-#define DYNAMIC_MAX (1u << 20) /* bytes of .dynamic */
-#define SONAME_MAX 4096	       /* bytes */
-#define NT_STAPSDT 3	       /* note type of USDT points, owner "stapsdt" */
+#define NOTES_MAX (64u << 10)	    /* bytes of one PT_NOTE segment */
+#define NOTE_SEGMENTS_MAX 16	    /* of them looked into */
+#define BUILD_ID_MAX 64		    /* bytes; linkers write 8 to 32 */
+#define DYNAMIC_MAX (1u << 20)	    /* bytes of .dynamic */
+#define SONAME_MAX 4096		    /* bytes */
+#define NT_STAPSDT 3		    /* note type of USDT points, owner "stapsdt" */
+#define USDT_SECTION_MAX (1u << 20) /* bytes: 10,000 points */
 #define USDT_OWNER "stapsdt"
 #define USDT_ADDRESSES 3 /* location, base, semaphore */
 
@@ -224,6 +225,8 @@ int elf_file_usdt(const struct elf_file *file, size_t *position, struct elf_usdt
 
 	if (!section)
 		return 0;
+	if (section->size > USDT_SECTION_MAX)
+		return -EFBIG;
 	err = elf_section_bytes(file, section, &bytes, &size);
 	if (err)
 		return err == -ENOENT ? 0 : err;

@@ -8,10 +8,10 @@
 #include "symbol/elf.h"
 
 /* Bounds on what a file may ask of us; the largest real libraries stay an order of magnitude below. */
-#define ELF_SECTIONS_MAX 8192
+#define ELF_SECTIONS_MAX 4096
 #define ELF_SEGMENTS_MAX 1024
-#define ELF_SYMBOLS_MAX (8u << 20)
-#define ELF_TABLE_MAX (1ull << 30) /* bytes of one section that is read as a whole */
+#define ELF_SYMBOLS_MAX (4u << 20)
+#define ELF_TABLE_MAX (1ull << 29) /* bytes of one section that is read as a whole */
 #define ELF_NAME_MAX (1u << 16)	   /* longer symbol names are left out */
 
 /* A string table whose strings are known to end: every offset below `limit` starts one that has its NUL. */

@@ -13,6 +13,7 @@
 #define SECTION_MAX (1ull << 29)   /* bytes of a section that are looked through */
 #define PIECE_BYTES (512u << 10)   /* stays in the second-level cache */
 #define SCHEMA_LENGTH_MAX 8192	   /* bytes; the longest real one has 1,400 */
+#define SCHEMA_NAME_MAX 512	   /* bytes of [namespace::]name[.overload] */
 #define SCHEMAS_MAX 65536	   /* a library has 3,000 to 8,000 */
 #define SCHEMA_ARGUMENTS_MAX 10000 /* keeps the count in its field */
 
@@ -200,6 +201,7 @@ static int schema_name(struct schema *schema, const char *name, size_t length)
 		*dot = '_';
 	colon = strrchr(symbol, ':');
 	schema->symbol = colon ? colon + 1 : symbol;
+	schema->symbol_length = (uint16_t)strlen(schema->symbol);
 	return 0;
 }
 
@@ -231,7 +233,7 @@ int schemas_add(struct schemas *schemas, const char *text, size_t length, bool w
 	for (name = open; name > text && is_name_byte(name[-1]);)
 		name--;
 	/* Bytes of another kind before the name: only where constants run into the first string. */
-	if (!close || name == open || (whole && name != text))
+	if (!close || name == open || (whole && name != text) || open - name > SCHEMA_NAME_MAX)
 		return 0;
 	count = elements_count(open + 1, (size_t)(close - open - 1));
 	if (count > SCHEMA_ARGUMENTS_MAX)
@@ -304,7 +306,7 @@ const struct schema *schemas_find_tail(
 
 	for (size_t i = 0; i < schemas->count; i++) {
 		const struct schema *schema = &schemas->list[i];
-		size_t whole = strlen(schema->symbol);
+		size_t whole = schema->symbol_length;
 
 		if (schema->argument_count != argument_count || whole < length)
 			continue;

@@ -21,6 +21,7 @@ enum schema_result {
 struct schema {
 	char *name;	    /* [namespace::]name[.overload] */
 	const char *symbol; /* name without namespace, written with _ for the dot: X of at::_ops::X */
+	uint16_t symbol_length;
 	uint16_t argument_count;
 	uint8_t result; /* enum schema_result */
 };
