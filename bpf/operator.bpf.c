@@ -74,6 +74,9 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	return 0;
 }
 
+/* "profiler::_record_function_enter" and its likes: the operators that begin and end profiler ranges. */
+#define PROFILER_NAMESPACE 0x72656c69666f7270ULL /* "profiler", little-endian */
+
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
 {
@@ -125,4 +128,64 @@ int operator_hit(struct pt_regs *context)
 	if (description->hook == HOOK_REDISPATCH)
 		thread->running = depth + 1;
 	return operator_send(context, &hit, description, frame, depth);
+}
+
+/* The operator definition that a list of candidates names first, 0 unless it is one of the profiler's. */
+static __always_inline __u64 profiler_operator_find(const struct hit *hit, __u64 candidates)
+{
+	__u64 operator_ = 0, definition = 0, text = 0, name = 0;
+
+	if (READ_USER(operator_, candidates) || READ_USER(operator_, operator_) ||
+		READ_USER(definition, operator_ + hit->settings->operator_definition) ||
+		READ_USER(text, definition + hit->settings->definition_name) || READ_USER(name, text))
+		return 0;
+	return name == PROFILER_NAMESPACE ? definition : 0;
+}
+
+/*
+ * invokeOperatorFromPython(hidden result, std::vector<std::shared_ptr<Operator>> const &, ...):
+ * operators that do not exist in at::_ops. Only the profiler's are followed; of
+ * other custom operators the aten operators inside are what counts.
+ */
+SEC("uprobe.multi")
+int operator_invoked(struct pt_regs *context)
+{
+	struct invoked_event *record;
+	struct operator_frame *frame;
+	struct thread_state *thread;
+	__u32 frame_count, size;
+	__u64 definition;
+	__u8 flags = EVENT_UNGUARDED;
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	definition = profiler_operator_find(&hit, arch_register(context, 1));
+	if (!definition)
+		return 0;
+	/* Python invokes operators, not other operators. */
+	thread = hit.thread;
+	frames_forget(thread);
+	frame = &thread->frames[0];
+	frame->guarded = frame->sealed = frame->leaf = 0;
+	frame->hook = HOOK_REDISPATCH;
+	frame->call.place = hit.stack_pointer;
+	READ_USER(frame->call.word, frame->call.place);
+	python_position_read(hit.settings, &thread->position);
+	record = RECORD_HEAD(thread, invoked_event);
+	frame_count = python_stack_read(&hit, 0, &frame->stack, &flags);
+	thread->frame_count = thread->running = 1;
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	event_fill(&record->head.event, &hit, EVENT_INVOKED, size, 0);
+	record->head.event.flags = flags;
+	record->head.stack = frame->stack;
+	record->head.tensor_count = 0;
+	record->head.frame_count = (__u16)frame_count;
+	record->head.hook = HOOK_REDISPATCH;
+	record->definition = definition;
+	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
+		return 0;
+	if (!event_send(&hit, record, size, true) && frame_count)
+		python_stack_forget(&hit, frame->stack);
+	return 0;
 }

@@ -58,6 +58,9 @@ struct text_record {
 
 enum operator_flag {
 	OPERATOR_LIFT = 1 << 0, /* aten.lift_fresh, aten.lift: adopts a storage made outside dispatch */
+	/* Begins a profiler range: the storage it makes is a handle that lives until the range ends. */
+	OPERATOR_RANGE_BEGIN = 1 << 1,
+	OPERATOR_RANGE_END = 1 << 2,
 };
 
 /* Followed by the name (aten.add.Tensor), padded with NUL to 8 bytes. */

@@ -28,6 +28,7 @@ enum event_kind {
 	EVENT_FINALIZE = 7,  /* struct event: the interpreter starts to shut down */
 	EVENT_EXEC = 8,      /* struct event: the process image was replaced */
 	EVENT_EXIT = 9,      /* struct event: the process ended */
+	EVENT_INVOKED = 10,  /* struct invoked_event: never in a capture, user space makes an operator_event of it */
 	EVENT_KERNEL_KINDS,  /* kinds from here on are made in user space: capture.h */
 };
 
@@ -122,6 +123,15 @@ struct gradient_event {
 	struct tensor_argument gradient;
 };
 
+/*
+ * An operator outside at::_ops that Python invoked. Its name is read from the
+ * target in user space, so that it can be given an index. Frames follow.
+ */
+struct invoked_event {
+	struct operator_event head; /* no tensors */
+	__u64 definition;           /* c10::OperatorDef */
+};
+
 /* Why something is missing; counted per target, never only noticed. */
 enum loss_reason {
 	LOSS_RING_FULL = 0, /* a record found no room in the ring */
@@ -145,6 +155,7 @@ EVENT_ASSERT_SIZE(struct event, 24);
 EVENT_ASSERT_SIZE(struct tensor_argument, 16);
 EVENT_ASSERT_SIZE(struct python_frame, 24);
 EVENT_ASSERT_SIZE(struct operator_event, 40);
+EVENT_ASSERT_SIZE(struct invoked_event, 48);
 EVENT_ASSERT_SIZE(struct tensors_event, 32);
 EVENT_ASSERT_SIZE(struct allocate_event, 56);
 EVENT_ASSERT_SIZE(struct free_event, 32);

@@ -77,8 +77,10 @@ struct target_settings {
 	__u16 tensor_storage, storage_data, storage_bytes;
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
-	__u16 level; /* enum tracing_level */
-	__u16 reserved[3];
+	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
+	__u16 definition_name;     /* its name, a std::string */
+	__u16 level;               /* enum tracing_level */
+	__u16 reserved;
 };
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");

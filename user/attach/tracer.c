@@ -47,6 +47,8 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 	switch (kind) {
 	case PROGRAM_OPERATOR:
 		return tracer->skeleton->progs.operator_hit;
+	case PROGRAM_INVOKED:
+		return tracer->skeleton->progs.operator_invoked;
 	case PROGRAM_ALLOCATED:
 		return tracer->skeleton->progs.memory_allocated;
 	case PROGRAM_FREED:

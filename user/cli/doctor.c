@@ -220,6 +220,7 @@ static void check_libraries(struct doctor *doctor)
 	static const char *const without[LIBRARY_ROLES] = {
 		[LIBRARY_C10] = "no PyTorch here yet? hdtrace waits for it to be loaded",
 		[LIBRARY_TORCH_CPU] = "no PyTorch here yet? hdtrace waits for it; a launcher never loads it: give a rank's pid",
+		[LIBRARY_TORCH_PYTHON] = "profiler ranges show up as aten.empty",
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
 	bool seen[LIBRARY_ROLES] = {false};
@@ -240,7 +241,7 @@ static void check_libraries(struct doctor *doctor)
 	maps_free(files);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
 		if (!seen[role])
-			check_add(doctor, role == LIBRARY_PYTHON ? NOTE : BAD, library_role_name((enum library_role)role),
+			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE, library_role_name((enum library_role)role),
 				without[role], "%s", "not mapped");
 }
 

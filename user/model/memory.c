@@ -8,6 +8,10 @@
  * events tell that its frame has ended. An address allocated again while it was
  * believed alive lost its free: the old block ends there, and is counted.
  *
+ * A profiler range (OPERATOR_RANGE_BEGIN) makes a storage whose memory it swaps
+ * for a heap object's at once. The storage lives on, without an address of the
+ * allocator's, until the range ends on its thread.
+ *
  * Outside operators: an allocation that follows a storage resize on its thread
  * replaces the old storage; a large one is a row of its own; the rest are
  * numbers that Python wraps.
@@ -26,6 +30,8 @@
 #include "state.h"
 
 #include <errno.h>
+
+#include <hdtrace/capture.h>
 
 static struct address_state *address_find(struct target_state *target, uint64_t address)
 {
@@ -203,6 +209,19 @@ int memory_allocate(struct target_state *target, const struct allocate_event *ev
 	return 0;
 }
 
+void memory_range_end(struct target_state *target, struct thread *thread, const struct event *event)
+{
+	struct allocation *handle;
+	uint32_t index;
+
+	if (!arrlenu(thread->ranges) || arrlenu(target->moments) >= INDEX_MAX - 1)
+		return;
+	index = arrpop(thread->ranges);
+	handle = &target->allocations[index];
+	handle->end_time_ns = event->time_ns;
+	handle->last_order = moment_add(target, index, NONE, true);
+}
+
 static bool thread_has_run(const struct thread *thread, uint32_t run)
 {
 	for (size_t i = 0; i < arrlenu(thread->frames); i++)
@@ -243,8 +262,14 @@ int memory_free(struct target_state *target, const struct free_event *event)
 	allocation = &target->allocations[index];
 	target->result.frees++;
 	target->result.freed_bytes += allocation_total_bytes(allocation);
-	if (allocation->run != NONE && thread_has_run(thread, allocation->run))
+	if (allocation->run != NONE && thread_has_run(thread, allocation->run)) {
+		if (run_has(target, &target->runs[allocation->run], OPERATOR_RANGE_BEGIN)) {
+			arrput(thread->ranges, index);
+			state->live = NONE;
+			return 0;
+		}
 		allocation->flags |= ALLOCATION_SCRATCH;
+	}
 	if (allocation->flags & ALLOCATION_STORING)
 		gradient_free(allocation, thread, index);
 	if (thread->resize_to != NONE && thread->resize_from == index) {

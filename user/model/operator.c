@@ -26,6 +26,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <hdtrace/capture.h>
+
 struct thread *thread_find(struct target_state *target, uint32_t thread_id)
 {
 	struct thread *thread = target->last_thread;
@@ -55,6 +57,7 @@ void thread_free(struct thread *thread)
 	if (!thread)
 		return;
 	arrfree(thread->frames);
+	arrfree(thread->ranges);
 	free(thread);
 }
 
@@ -110,6 +113,12 @@ uint32_t run_add(struct target_state *target, const struct event *event, enum ru
 
 	arrput(target->runs, run);
 	return (uint32_t)arrlenu(target->runs) - 1;
+}
+
+bool run_has(const struct target_state *target, const struct run *run, uint8_t flag)
+{
+	return run->source == SOURCE_OPERATOR && run->operator_ < arrlenu(target->operator_flags) &&
+		(target->operator_flags[run->operator_] & flag);
 }
 
 /* A dropped run leads to a redispatch, which ran, or to a run around it, which started earlier: no cycle. */
@@ -269,6 +278,8 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 	target->result.arguments_cut += !!(event->event.flags & EVENT_TENSORS_CUT);
 	target->result.stacks_cut += !!(event->event.flags & EVENT_STACK_CUT);
 	uses_add(target, thread->last_run, &event->event, tensors, event->tensor_count);
+	if (run_has(target, &target->runs[thread->last_run], OPERATOR_RANGE_END))
+		memory_range_end(target, thread, &event->event);
 	return 0;
 }
 

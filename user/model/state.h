@@ -121,6 +121,8 @@ struct thread {
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
 
+	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
+
 	bool in_optimizer;
 	uint64_t optimizer;
 };
@@ -197,6 +199,8 @@ void thread_trim(struct target_state *target, struct thread *thread, uint32_t de
 /* Run of the frame that an event at this depth happened in, NONE: outside operators. */
 uint32_t thread_run(const struct thread *thread, uint32_t depth);
 uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack);
+/* Is it a run of an operator with this flag (enum operator_flag)? */
+bool run_has(const struct target_state *target, const struct run *run, uint8_t flag);
 /* The run that the work of `run` belongs to, NONE: outside operators. After every frame ended. */
 uint32_t run_resolve(const struct target_state *target, uint32_t run);
 int operator_enter(struct target_state *target, const struct operator_event *event);
@@ -207,6 +211,8 @@ void operators_end(struct target_state *target);
 int memory_allocate(struct target_state *target, const struct allocate_event *event);
 int memory_free(struct target_state *target, const struct free_event *event);
 int memory_resize(struct target_state *target, const struct resize_event *event);
+/* The innermost profiler range of a thread ends, and its handle with it. */
+void memory_range_end(struct target_state *target, struct thread *thread, const struct event *event);
 int memory_gradient(struct target_state *target, const struct gradient_event *event);
 /* The allocation alive at an argument's address, made when there is none; NONE: no room. */
 uint32_t memory_argument(

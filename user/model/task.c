@@ -66,12 +66,6 @@ static uint32_t allocation_producer(const struct passes *passes, const struct al
 	return allocation->run == NONE ? NONE : passes->resolved[allocation->run];
 }
 
-static bool run_lifts(const struct target_state *target, const struct run *run)
-{
-	return run->source == SOURCE_OPERATOR && run->operator_ < arrlenu(target->operator_flags) &&
-	       (target->operator_flags[run->operator_] & OPERATOR_LIFT);
-}
-
 static void lifts_mark(struct passes *passes)
 {
 	struct target_state *target = passes->target;
@@ -83,7 +77,7 @@ static void lifts_mark(struct passes *passes)
 			if ((used->flags & ALLOCATION_USED) || allocation_producer(passes, used) == run)
 				continue;
 			used->flags |= ALLOCATION_USED;
-			if (run_lifts(target, &target->runs[run]))
+			if (run_has(target, &target->runs[run], OPERATOR_LIFT))
 				used->flags |= ALLOCATION_LIFTED;
 		}
 	}

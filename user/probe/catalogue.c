@@ -17,6 +17,10 @@ static const struct catalogue_row rows[] = {
 		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only", false},
 	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT, "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
 		"torch::autograd::AccumulateGrad::apply", "no categories Gradient and Parameter", false},
+	{LIBRARY_TORCH_PYTHON, PROGRAM_INVOKED,
+		"_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_EEN8pybind114argsERKNS9_6"
+		"kwargsEN3c108optionalINSE_11DispatchKeyEEE",
+		"torch::jit::invokeOperatorFromPython", "profiler ranges show up as aten.empty", false},
 	{LIBRARY_PYTHON, PROGRAM_FINALIZED, "Py_FinalizeEx", "Py_FinalizeEx",
 		"blocks freed while the interpreter shuts down are not persistent", false},
 };
@@ -34,6 +38,7 @@ static const struct {
 } names[] = {
 	{"libtorch_cpu.so", LIBRARY_TORCH_CPU},
 	{"libc10.so", LIBRARY_C10},
+	{"libtorch_python.so", LIBRARY_TORCH_PYTHON},
 	{"libpython3", LIBRARY_PYTHON},
 	{"python", LIBRARY_PYTHON},
 };
@@ -51,7 +56,7 @@ enum library_role library_role_of(const char *path)
 
 const char *library_role_name(enum library_role role)
 {
-	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "Python"};
+	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

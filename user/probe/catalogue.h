@@ -16,6 +16,7 @@ enum library_role {
 	LIBRARY_NONE,
 	LIBRARY_C10,       /* allocator of storages */
 	LIBRARY_TORCH_CPU, /* operators, autograd */
+	LIBRARY_TORCH_PYTHON, /* PyTorch's own binding of Python */
 	LIBRARY_PYTHON,    /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };

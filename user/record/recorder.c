@@ -42,6 +42,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 {
 	struct recorder *recorder = context;
 	struct session *session = &recorder->session;
+	struct operator_buffer translated;
 	struct target *target;
 
 	if (size < sizeof(*record) || record->target >= arrlen(session->targets))
@@ -51,6 +52,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session->bytes += size;
 	target->received++;
 	if (target->ended)
+		return;
+	if (record->kind == EVENT_INVOKED)
+		record = invoked_translate(session, target, (const void *)record, &translated);
+	if (!record)
 		return;
 	if (record->flags & EVENT_STACK)
 		codes_keep(session, target, record);

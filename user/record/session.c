@@ -221,6 +221,7 @@ int target_describe(struct session *session, struct target *target)
 	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);
 	json_libraries(json, target);
 	error = json_keep(session, json, CAPTURE_TARGET, target);
+	/* Names that come later (invoked.c) go on from these. */
 	for (ptrdiff_t name = 0; torch && !error && name < arrlen(torch->operator_names); name++)
 		error = capture_writer_operator(session->capture, target->index, (uint16_t)name,
 			torch->operator_names[name], torch->operator_flags[name]);

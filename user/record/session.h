@@ -32,6 +32,12 @@ struct known_code {
 	struct python_code value;
 };
 
+/* An operator that is known by the address of its definition: its index. */
+struct invoked_operator {
+	uint64_t key;
+	uint16_t value;
+};
+
 struct target {
 	uint16_t index;
 	struct process process;
@@ -52,6 +58,7 @@ struct target {
 	uint64_t bias[LIBRARY_ROLES];
 	int *links;               /* stb_ds */
 	struct known_code *codes; /* stb_ds hash map */
+	struct invoked_operator *invoked; /* stb_ds hash map */
 };
 
 struct session {
@@ -84,6 +91,15 @@ void target_end(struct session *session, struct target *target, const char *reas
 /* codes.c: the capture has every code object of a stack before the stack. */
 void codes_keep(struct session *session, struct target *target, const struct event *record);
 void codes_forget(struct target *target);
+
+/* invoked.c: an ordinary operator record made of one that names a definition, in `buffer`; NULL without a name. */
+struct operator_buffer {
+	struct operator_event head;
+	struct python_frame frames[EVENT_FRAMES_MAX];
+};
+const struct event *invoked_translate(struct session *session, struct target *target, const struct invoked_event *record,
+	struct operator_buffer *buffer);
+void invoked_forget(struct target *target);
 
 /*
  * targets.c. A target is added by its pid: 0, or a negative errno. Scanning

@@ -241,6 +241,8 @@ static void settings_of_torch(struct target *target)
 	settings->optional_value = layout->optional_value;
 	settings->optional_flag = layout->optional_flag;
 	settings->accumulate_variable = layout->accumulate_variable;
+	settings->operator_definition = layout->operator_definition;
+	settings->definition_name = layout->definition_name;
 }
 
 /* --- probes --------------------------------------------------------------------- */
@@ -314,7 +316,7 @@ static const struct mapped_file *file_of(const struct mapped_file *files, const 
 static int target_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	/* Operators before the allocator: a block is then rarely without its operator. */
-	static const enum library_role order[] = {LIBRARY_TORCH_CPU, LIBRARY_C10, LIBRARY_PYTHON};
+	static const enum library_role order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_C10, LIBRARY_PYTHON};
 	int error;
 
 	target->attach_time_ns = monotonic_now();
@@ -397,6 +399,7 @@ void target_forget_image(struct session *session, struct target *target)
 		tracer_detach(session->tracer, target->links[index]);
 	arrsetlen(target->links, 0);
 	codes_forget(target);
+	invoked_forget(target);
 	for (int role = 0; role < LIBRARY_ROLES; role++) {
 		target->libraries[role] = NULL;
 		free(target->library_paths[role]);

@@ -26,6 +26,8 @@ static const struct torch_layout layouts[] = {
 		.optional_value = 8,
 		.optional_flag = 0,
 		.accumulate_variable = 0x188,
+		.operator_definition = 0,
+		.definition_name = 0,
 	},
 };
 

@@ -21,6 +21,8 @@ struct torch_layout {
 	uint16_t storage_bytes;         /* StorageImpl::size_bytes_ */
 	uint16_t optional_value, optional_flag; /* of optional<Tensor> */
 	uint16_t accumulate_variable;   /* AccumulateGrad::variable */
+	uint16_t operator_definition;   /* torch::jit::Operator -> OperatorHandle::operatorDef_ */
+	uint16_t definition_name;       /* OperatorDef: name, then overload name, two std::string */
 };
 
 /* The row of a version, NULL when it is unknown. */
