@@ -115,6 +115,20 @@ static void take_text(uint16_t kind, uint16_t target, const char *text)
 	free(record);
 }
 
+static void take_name(uint16_t target, uint16_t index, const char *name, uint32_t flags)
+{
+	size_t length = strlen(name), size = (sizeof(struct operator_record) + length + 7) / 8 * 8;
+	struct operator_record *record = calloc(1, size);
+
+	record->event =
+		(struct event){.kind = CAPTURE_OPERATOR, .target = target, .operator_ = index, .size = (uint32_t)size};
+	record->length = (uint32_t)length;
+	record->flags = flags;
+	memcpy(record->name, name, length);
+	take(record);
+	free(record);
+}
+
 /* A code object whose n-th instruction stands on line 10 + n; instructions begin 0x100 behind it. */
 static void take_code(uint16_t target, uint64_t address, const char *file, const char *name)
 {
@@ -340,13 +354,6 @@ Test(replay, text_that_is_not_utf8_is_made_so)
 
 Test(replay, everything_else_is_handed_on_in_order)
 {
-	struct {
-		struct operator_record record;
-		char name[16];
-	} name = {.record = {.event = {.kind = CAPTURE_OPERATOR, .size = sizeof(name), .target = 2, .operator_ = 9},
-			  .length = 15,
-			  .flags = OPERATOR_LIFT},
-		.name = "aten.add.Tensor"};
 	struct loss_record loss = {.event = {.kind = CAPTURE_LOSS, .size = sizeof(loss), .target = 2},
 		.counters = {.lost = {[LOSS_STACK] = 4}}};
 	struct event unknown = {.kind = 4000, .size = sizeof(unknown), .target = 2};
@@ -354,7 +361,7 @@ Test(replay, everything_else_is_handed_on_in_order)
 
 	take_text(CAPTURE_SESSION, 0, "{\"host\":\"a\"}");
 	take_text(CAPTURE_TARGET, 2, "{\"rank\":5,\"from_start\":true}");
-	take(&name);
+	take_name(2, 9, "aten.add.Tensor", OPERATOR_LIFT);
 	take(&loss);
 	take(&unknown);
 	take(&gone);
