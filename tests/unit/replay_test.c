@@ -350,6 +350,40 @@ Test(replay, text_that_is_not_utf8_is_made_so)
 	cr_assert_not_null(strstr(told(), "stack 0 1: \ufffd.py:10 f\ufffd self"));
 }
 
+static struct code_record *code_make(uint64_t address, char fill, uint32_t file_length)
+{
+	size_t size = (sizeof(struct code_record) + file_length + 7) / 8 * 8;
+	struct code_record *record = calloc(1, size);
+
+	*record = (struct code_record){.event = {.kind = CAPTURE_CODE, .size = (uint32_t)size},
+		.code = address,
+		.table_format = 311,
+		.file_length = file_length};
+	memset(record->bytes, fill, file_length);
+	return record;
+}
+
+Test(code_table, that_is_full_forgets_rather_than_keeps_a_wrong_name)
+{
+	struct code_table *table = code_table_new(4096);
+	struct code_record *small = code_make(1, 'a', 8), *changed = code_make(1, 'b', 8192),
+			   *other = code_make(2, 'c', 8);
+	uint32_t line;
+	bool change;
+
+	cr_assert_eq(code_table_put(table, small, &change), 0);
+	cr_assert_not(change);
+	cr_assert_str_eq(code_table_find(table, 0, 1, 0, &line)->file, "aaaaaaaa");
+	cr_assert_eq(code_table_put(table, changed, &change), -ENOSPC);
+	cr_assert(change);
+	cr_assert_null(code_table_find(table, 0, 1, 0, &line));
+	cr_assert_eq(code_table_put(table, other, &change), 0, "what it forgot makes room");
+	code_table_free(table);
+	free(small);
+	free(changed);
+	free(other);
+}
+
 /* --- other records --------------------------------------------------------------------- */
 
 Test(replay, everything_else_is_handed_on_in_order)
