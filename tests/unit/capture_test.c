@@ -324,9 +324,12 @@ Test(capture, cut_anywhere_gives_its_whole_chunks_and_says_that_the_tail_is_miss
 	frees_write(30, 10);
 	bytes = file_load(&size);
 	ends[0] = sizeof(struct capture_header);
-	for (int i = 0; i < 3; i++)
-		ends[i + 1] = ends[i] + sizeof(struct capture_chunk) +
-			      ((const struct capture_chunk *)(bytes + ends[i]))->compressed_size;
+	for (int i = 0; i < 3; i++) {
+		struct capture_chunk chunk;
+
+		memcpy(&chunk, bytes + ends[i], sizeof(chunk));
+		ends[i + 1] = ends[i] + sizeof(chunk) + chunk.compressed_size;
+	}
 	cr_assert_eq(ends[3], size);
 	for (size_t cut = 0; cut < size; cut++) {
 		struct capture_damage damage;

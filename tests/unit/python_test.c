@@ -296,6 +296,7 @@ Test(python, frames_found_from_outside_are_those_of_the_thread)
 #define MEMORY_SIZE 0x4000u
 enum place {
 	CODE = 0x0000,
+	CODE_CONSTANTS = 0x0018,
 	CODE_TYPE = 0x0400,
 	TEXT_TYPE = 0x0800,
 	BYTES_TYPE = 0x0c00,
@@ -309,13 +310,15 @@ enum place {
 struct memory {
 	uint8_t bytes[MEMORY_SIZE];
 	unsigned int reads;
+	unsigned int dies_after; /* so many reads another object is there, 0: never */
 };
 
 static int memory_read(void *context, uint64_t address, void *buffer, size_t length)
 {
 	struct memory *memory = context;
 
-	memory->reads++;
+	if (memory->reads++ == memory->dies_after && memory->dies_after)
+		memory->bytes[CODE_CONSTANTS] ^= 1;
 	if (address < MEMORY_BASE || length > MEMORY_SIZE || address - MEMORY_BASE > MEMORY_SIZE - length)
 		return -EFAULT;
 	memcpy(buffer, memory->bytes + (address - MEMORY_BASE), length);
@@ -443,6 +446,16 @@ Test(python_code, with_unreasonable_lengths_is_refused)
 	memory = memory_make();
 	put64(memory, CODE + 120, 0x7fff00000000);
 	refused(memory, -EFAULT, "an unmapped name");
+}
+
+Test(python_code, that_dies_while_it_is_read_is_refused)
+{
+	for (unsigned int reads = 1; reads < 12; reads++) {
+		struct memory *memory = memory_make();
+
+		memory->dies_after = reads;
+		refused(memory, -ESTALE, "what was read may be of two objects");
+	}
 }
 
 Test(python_code, at_a_used_again_address_is_noticed_by_one_read)

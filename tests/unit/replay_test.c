@@ -115,6 +115,20 @@ static void take_text(uint16_t kind, uint16_t target, const char *text)
 	free(record);
 }
 
+static void take_name(uint16_t target, uint16_t index, const char *name, uint32_t flags)
+{
+	size_t length = strlen(name), size = (sizeof(struct operator_record) + length + 7) / 8 * 8;
+	struct operator_record *record = calloc(1, size);
+
+	record->event =
+		(struct event){.kind = CAPTURE_OPERATOR, .target = target, .operator_ = index, .size = (uint32_t)size};
+	record->length = (uint32_t)length;
+	record->flags = flags;
+	memcpy(record->name, name, length);
+	take(record);
+	free(record);
+}
+
 /* A code object whose n-th instruction stands on line 10 + n; instructions begin 0x100 behind it. */
 static void take_code(uint16_t target, uint64_t address, const char *file, const char *name)
 {
@@ -336,17 +350,44 @@ Test(replay, text_that_is_not_utf8_is_made_so)
 	cr_assert_not_null(strstr(told(), "stack 0 1: \ufffd.py:10 f\ufffd self"));
 }
 
+static struct code_record *code_make(uint64_t address, char fill, uint32_t file_length)
+{
+	size_t size = (sizeof(struct code_record) + file_length + 7) / 8 * 8;
+	struct code_record *record = calloc(1, size);
+
+	*record = (struct code_record){.event = {.kind = CAPTURE_CODE, .size = (uint32_t)size},
+		.code = address,
+		.table_format = 311,
+		.file_length = file_length};
+	memset(record->bytes, fill, file_length);
+	return record;
+}
+
+Test(code_table, that_is_full_forgets_rather_than_keeps_a_wrong_name)
+{
+	struct code_table *table = code_table_new(4096);
+	struct code_record *small = code_make(1, 'a', 8), *changed = code_make(1, 'b', 8192),
+			   *other = code_make(2, 'c', 8);
+	uint32_t line;
+	bool change;
+
+	cr_assert_eq(code_table_put(table, small, &change), 0);
+	cr_assert_not(change);
+	cr_assert_str_eq(code_table_find(table, 0, 1, 0, &line)->file, "aaaaaaaa");
+	cr_assert_eq(code_table_put(table, changed, &change), -ENOSPC);
+	cr_assert(change);
+	cr_assert_null(code_table_find(table, 0, 1, 0, &line));
+	cr_assert_eq(code_table_put(table, other, &change), 0, "what it forgot makes room");
+	code_table_free(table);
+	free(small);
+	free(changed);
+	free(other);
+}
+
 /* --- other records --------------------------------------------------------------------- */
 
 Test(replay, everything_else_is_handed_on_in_order)
 {
-	struct {
-		struct operator_record record;
-		char name[16];
-	} name = {.record = {.event = {.kind = CAPTURE_OPERATOR, .size = sizeof(name), .target = 2, .operator_ = 9},
-			  .length = 15,
-			  .flags = OPERATOR_LIFT},
-		.name = "aten.add.Tensor"};
 	struct loss_record loss = {.event = {.kind = CAPTURE_LOSS, .size = sizeof(loss), .target = 2},
 		.counters = {.lost = {[LOSS_STACK] = 4}}};
 	struct event unknown = {.kind = 4000, .size = sizeof(unknown), .target = 2};
@@ -354,7 +395,7 @@ Test(replay, everything_else_is_handed_on_in_order)
 
 	take_text(CAPTURE_SESSION, 0, "{\"host\":\"a\"}");
 	take_text(CAPTURE_TARGET, 2, "{\"rank\":5,\"from_start\":true}");
-	take(&name);
+	take_name(2, 9, "aten.add.Tensor", OPERATOR_LIFT);
 	take(&loss);
 	take(&unknown);
 	take(&gone);

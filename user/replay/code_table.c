@@ -33,7 +33,7 @@ struct entry {
 	uint64_t content; /* hash of the record, to know one that is sent again */
 	uint32_t first_line;
 	uint32_t table_format;
-	size_t bytes; /* that count against CODE_TABLE_BYTES_MAX */
+	size_t bytes; /* that count against code_table.bytes_max */
 	char *file, *function;
 	uint8_t *table;
 	size_t table_length;
@@ -49,7 +49,7 @@ struct code_table {
 		uint16_t key;
 		uint32_t value;
 	} * images; /* stb_ds map: images of a target before its present one */
-	size_t bytes;
+	size_t bytes, bytes_max;
 };
 
 _Static_assert(sizeof(struct entry_key) == 16, "entry_key has padding");
@@ -160,9 +160,13 @@ static uint32_t entry_line(struct entry *entry, uint64_t instruction)
 
 /* --- the table ------------------------------------------------------------------- */
 
-struct code_table *code_table_new(void)
+struct code_table *code_table_new(size_t bytes_max)
 {
-	return calloc(1, sizeof(struct code_table));
+	struct code_table *table = calloc(1, sizeof(*table));
+
+	if (table)
+		table->bytes_max = bytes_max;
+	return table;
 }
 
 void code_table_free(struct code_table *table)
@@ -201,7 +205,7 @@ int code_table_put(struct code_table *table, const struct code_record *record, b
 		entry_free(old);
 		(void)hmdel(table->entries, key);
 	}
-	if (table->bytes + sizeof(*entry) + record->event.size > CODE_TABLE_BYTES_MAX)
+	if (table->bytes + sizeof(*entry) + record->event.size > table->bytes_max)
 		return -ENOSPC;
 	entry = entry_new(record);
 	if (!entry)

@@ -8,6 +8,7 @@
 #define HDTRACE_REPLAY_CODE_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <hdtrace/capture.h>
@@ -17,20 +18,22 @@
 
 struct code_table;
 
-/* A code object; strings are valid UTF-8 and stay as long as the table. */
+/* A code object; strings are valid UTF-8. Valid until the next code_table_put. */
 struct code {
 	const char *file;
 	const char *function; /* co_name */
 	bool hidden;	      /* the interpreter's or the compiler's own frame, not shown */
 };
 
-struct code_table *code_table_new(void); /* NULL: no memory */
+/* `bytes_max`: of all code objects together, CODE_TABLE_BYTES_MAX but in tests. NULL: no memory. */
+struct code_table *code_table_new(size_t bytes_max);
 void code_table_free(struct code_table *table);
 
 /*
  * Takes a record that record_check accepted. `changed` tells whether an
  * address that had another code object before has it no more, so that what
- * was derived from it is stale. 0; -ENOMEM; -ENOSPC: CODE_TABLE_BYTES_MAX is reached.
+ * was derived from it is stale. 0; -ENOMEM; -ENOSPC: the table is full, and the
+ * address without a code object.
  */
 int code_table_put(struct code_table *table, const struct code_record *record, bool *changed);
 

@@ -57,7 +57,7 @@ struct replay *replay_new(struct model *model)
 	if (!replay)
 		return NULL;
 	replay->model = model;
-	replay->codes = code_table_new();
+	replay->codes = code_table_new(CODE_TABLE_BYTES_MAX);
 	if (!replay->codes) {
 		free(replay);
 		return NULL;
