@@ -6,6 +6,9 @@
  */
 #include "record/session.h"
 
+#include <inttypes.h>
+#include <string.h>
+
 #include "model/containers.h"
 #include "target/memory.h"
 
@@ -22,6 +25,7 @@ static void code_keep(struct session *session, struct target *target, uint64_t a
 	const struct python_layout *layout = plan ? plan->python : NULL;
 	ptrdiff_t at = hmgeti(target->codes, address);
 	struct python_code code;
+	int error;
 
 	if (!layout || !address)
 		return;
@@ -31,8 +35,12 @@ static void code_keep(struct session *session, struct target *target, uint64_t a
 		python_code_clear(&target->codes[at].value);
 		(void)hmdel(target->codes, address);
 	}
-	if (python_code_read(layout, code_read, target, address, &code)) {
+	error = python_code_read(layout, code_read, target, address, &code);
+	if (error) {
 		target->lost_code++;
+		if (session->options->verbose)
+			session_tell(session, "pid %d: the code object at %#" PRIx64 " cannot be read: %s", target->process.pid,
+				address, strerror(-error));
 		return;
 	}
 	session_keep_code(session, target, &code);
