@@ -189,6 +189,17 @@ Test(gradient, kept_by_the_engines_thread_may_be_freed_by_another)
 	model_free(trace.model);
 }
 
+Test(gradient, stays_kept_when_its_thread_frees_something_else)
+{
+	struct trace trace = trace_before_gradient();
+
+	make(&trace, OP_MM, 0x3000, 64);
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	release(&trace, 0, 0x3000);
+	cr_expect(eq(int, trace_finish(&trace)->blocks[1].category, CATEGORY_GRADIENT));
+	model_free(trace.model);
+}
+
 Test(gradient, that_the_same_thread_frees_after_the_next_one_was_kept)
 {
 	struct trace trace = trace_before_gradient();
