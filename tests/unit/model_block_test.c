@@ -207,6 +207,17 @@ Test(lifted, later_stays_tracked)
 	model_free(trace.model);
 }
 
+Test(lifted, is_not_what_the_lift_itself_made)
+{
+	struct trace trace = trace_new(true, false);
+
+	call(&trace, 0, OP_LIFT, NO_ARGUMENTS);
+	allocate(&trace, 1, 0x1000, 64);
+	redispatch(&trace, 1, OP_LIFT, ARGUMENTS(0x1000, 64));
+	expect_life(trace_finish(&trace), 0, 0, TASK_PERSISTENT, "");
+	model_free(trace.model);
+}
+
 Test(lifted, blocks_are_rows_with_all_blocks)
 {
 	struct trace trace = trace_new(true, true);

@@ -217,6 +217,23 @@ Test(records, of_more_tensors_belong_to_the_threads_last_operator)
 	model_free(trace.model);
 }
 
+Test(records, of_more_tensors_of_a_nested_operator_are_not_uses)
+{
+	struct trace trace = trace_new(true, false);
+	struct {
+		struct tensors_event event;
+		struct tensor_argument tensor;
+	} more = {.event.tensor_count = 1, .tensor = {0x1000, 64}};
+
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	redispatch(&trace, 1, OP_RELU, NO_ARGUMENTS);
+	more.event.event = trace_event(&trace, EVENT_TENSORS, sizeof(more), 1);
+	cr_expect(eq(int, model_event(trace.model, &more.event.event), 0));
+	cr_expect(eq(u32, trace_finish(&trace)->blocks[0].user_count, 0));
+	model_free(trace.model);
+}
+
 Test(records, shorter_than_their_lists_are_refused)
 {
 	struct trace trace = trace_new(true, false);

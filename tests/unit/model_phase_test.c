@@ -189,6 +189,28 @@ Test(gradient, kept_by_the_engines_thread_may_be_freed_by_another)
 	model_free(trace.model);
 }
 
+Test(gradient, stays_kept_when_its_thread_frees_something_else)
+{
+	struct trace trace = trace_before_gradient();
+
+	make(&trace, OP_MM, 0x3000, 64);
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	release(&trace, 0, 0x3000);
+	cr_expect(eq(int, trace_finish(&trace)->blocks[1].category, CATEGORY_GRADIENT));
+	model_free(trace.model);
+}
+
+Test(gradient, that_the_same_thread_frees_after_the_next_one_was_kept)
+{
+	struct trace trace = trace_before_gradient();
+
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	gradient(&trace, 0x1000, 64, 0, 0);
+	release(&trace, 0, 0x2000);
+	cr_expect(eq(int, trace_finish(&trace)->blocks[1].category, CATEGORY_GRADIENT));
+	model_free(trace.model);
+}
+
 Test(gradient, is_what_the_incoming_block_is_added_to)
 {
 	struct trace trace = trace_before_gradient();
@@ -238,6 +260,20 @@ Test(preexisting, blocks_that_only_the_optimizer_used_are_its_state)
 	cr_expect(eq(int, rank->blocks[0].category, CATEGORY_OPTSTATE));
 	cr_expect(eq(int, rank->blocks[1].category, CATEGORY_OTHER));
 	cr_expect(eq(int, rank->blocks[2].category, CATEGORY_PARAMETER));
+	model_free(trace.model);
+}
+
+Test(preexisting, blocks_that_no_operator_used_are_not_the_optimizers)
+{
+	struct trace trace = trace_new(false, false);
+	const struct rank *rank;
+
+	call(&trace, 0, OP_MUL, ARGUMENTS(0x1000, 64));
+	redispatch(&trace, 1, OP_VIEW, NO_ARGUMENTS);
+	rank = trace_finish(&trace);
+	cr_assert(eq(sz, arrlenu(rank->blocks), 1));
+	cr_expect(eq(u32, rank->blocks[0].user_count, 0));
+	cr_expect(eq(int, rank->blocks[0].category, CATEGORY_OTHER));
 	model_free(trace.model);
 }
 

@@ -16,6 +16,7 @@ import sys
 
 import jsonschema
 
+FRAME = re.compile(r"File:(.+?);Line:(\d+);Function:(.+)")
 csv.field_size_limit(1 << 24)
 
 
@@ -51,10 +52,21 @@ def read_json(path):
     return value
 
 
+def check_stack(row):
+    """Every piece is a frame for a reader, and the last one is the leaf."""
+    frames = [FRAME.fullmatch(piece) for piece in row["python_stack"].split("|") if piece]
+    if None in frames:
+        fail(f"a reader cannot part {row['python_stack']}")
+    line = frames[-1][2] if frames else "0"
+    if line != row["line_num"]:
+        fail(f"line_num {row['line_num']}, leaf {line}")
+
+
 def check_rows(rows, blocks):
     if len(rows) != len(blocks):
         fail(f"{len(rows)} rows, {len(blocks)} blocks")
     for row, block in zip(rows, blocks):
+        check_stack(row)
         for key, value in row.items():
             if key in ("pool_type", "last_user_task"):
                 continue

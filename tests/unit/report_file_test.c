@@ -77,6 +77,7 @@ static struct trace hostile_trace(void)
 {
 	static const struct frame FRAMES[] = {
 		{"/w/a,b\"c|d\r\ne;Line:7.py", "<module>", 3, 0},
+		{"/usr/lib/python3/dist-packages/torch/nn/modules/a_long_name_of_a_module.py;Line:8", "a|b", 4, 0},
 		{"/w/\xc3\xa4\xf0\x9f\x98\x80\xff\xed\xa0\x80.py", "f;Function:g\t\x01", 9, 0},
 	};
 	struct trace trace = trace_new(false, false);
@@ -87,9 +88,11 @@ static struct trace hostile_trace(void)
 		"null,"
 		" \"allocator\": \"CPU\\u00e4\"}");
 	model_operator_name(trace.model, TEST_TARGET, OP_MUL, "odd,\"name\"\nof.\xc3\xa4", 0);
-	define_stack(&trace, 1, FRAMES, 2);
-	trace.stack = 1;
+	define_stack(&trace, 1, FRAMES, 3);
+	define_stack(&trace, 2, FRAMES, 2);
+	trace.stack = 2;
 	make(&trace, OP_EMPTY, 0x1000, 2 * MIB);
+	trace.stack = 1;
 	redispatch(&trace, 0, OP_MUL, ARGUMENTS(0x1000, 2 * MIB, 0x9000, 640));
 	allocate(&trace, 1, 0x2000, 512);
 	allocate(&trace, 1, 0x3000, 64);

@@ -230,16 +230,6 @@ static bool thread_has_run(const struct thread *thread, uint32_t run)
 	return false;
 }
 
-/* The gradient that some thread is storing is freed: by that thread it was not kept, by another it was. */
-static void gradient_free(struct allocation *allocation, struct thread *thread, uint32_t index)
-{
-	allocation->flags &= ~ALLOCATION_STORING;
-	if (thread->storing == index)
-		thread->storing = NONE;
-	else
-		allocation->flags |= ALLOCATION_GRADIENT;
-}
-
 int memory_free(struct target_state *target, const struct free_event *event)
 {
 	struct thread *thread = thread_find(target, event->event.thread_id);
@@ -270,8 +260,8 @@ int memory_free(struct target_state *target, const struct free_event *event)
 		}
 		allocation->flags |= ALLOCATION_SCRATCH;
 	}
-	if (allocation->flags & ALLOCATION_STORING)
-		gradient_free(allocation, thread, index);
+	if (thread->storing == index)
+		thread->storing = NONE;
 	if (thread->resize_to != NONE && thread->resize_from == index) {
 		target->allocations[thread->resize_to].resized_from = index;
 		thread->resize_from = thread->resize_to = NONE;
@@ -301,12 +291,8 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 
 void gradient_settle(struct target_state *target, struct thread *thread)
 {
-	if (thread->storing != NONE) {
-		struct allocation *stored = &target->allocations[thread->storing];
-
-		stored->flags &= ~ALLOCATION_STORING;
-		stored->flags |= ALLOCATION_GRADIENT;
-	}
+	if (thread->storing != NONE)
+		target->allocations[thread->storing].flags |= ALLOCATION_GRADIENT;
 	thread->storing = NONE;
 }
 
@@ -324,7 +310,5 @@ int memory_gradient(struct target_state *target, const struct gradient_event *ev
 	if (variable != NONE)
 		target->allocations[variable].flags |= ALLOCATION_PARAMETER;
 	thread->storing = thread->accumulating = gradient;
-	if (gradient != NONE)
-		target->allocations[gradient].flags |= ALLOCATION_STORING;
 	return 0;
 }

@@ -228,16 +228,17 @@ static bool event_holds(const struct event *event, size_t header, size_t tensors
 /* A run of its own, with its frame. */
 static uint32_t operator_start(struct target_state *target, struct thread *thread, const struct operator_event *event)
 {
-	struct operator_frame *call = NULL,
-			      frame = {
-				      .operator_ = event->event.operator_,
-				      .unguarded = event->event.flags & EVENT_UNGUARDED,
-				      .kind = event->hook == HOOK_REDISPATCH ? FRAME_RUNNING : FRAME_CANDIDATE,
-			      };
+	struct operator_frame frame = {
+		.operator_ = event->event.operator_,
+		.unguarded = event->event.flags & EVENT_UNGUARDED,
+		.kind = event->hook == HOOK_REDISPATCH ? FRAME_RUNNING : FRAME_CANDIDATE,
+	};
+	struct operator_frame *call = NULL;
+	uint32_t stack = stack_find(target, event->stack);
 
 	if (event->hook == HOOK_REDISPATCH)
 		call = frame_of_call(target, thread, event->event.operator_);
-	step_follow(target, thread, &target->stacks[stack_find(target, event->stack)], event->event.flags);
+	step_follow(target, thread, &target->stacks[stack], event->event.flags);
 	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
 	if (frame.kind == FRAME_CANDIDATE)
 		target->runs[frame.run].state = RUN_OPEN;

@@ -23,9 +23,6 @@
  */
 #include "state.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #define SCRATCH_START_PLOT 1
 #define SCRATCH_END_PLOT (PLOT_UNIT - 1)
 

@@ -50,7 +50,6 @@ enum allocation_flag {
 	ALLOCATION_SCRATCH = 1 << 3,	 /* freed while the frame that made it was alive: Workspace */
 	ALLOCATION_PARAMETER = 1 << 4,	 /* a leaf that gradients were made for */
 	ALLOCATION_GRADIENT = 1 << 5,	 /* stored as the gradient of a leaf */
-	ALLOCATION_STORING = 1 << 6,	 /* about to be stored as a gradient: not certain yet */
 	ALLOCATION_TRACKED = 1 << 7,	 /* a row, unless it is scratch of an operator that is no task */
 	ALLOCATION_LIFTED = 1 << 8,	 /* its first user is an OPERATOR_LIFT */
 	ALLOCATION_USED = 1 << 9,	 /* it has a user */
@@ -67,7 +66,6 @@ struct allocation {
 	uint32_t generation;
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
 	uint32_t resized_from;		  /* allocation that a storage resize replaced by this one */
-	uint32_t thread_id;		  /* that stores it as a gradient, with ALLOCATION_STORING */
 	uint16_t flags;
 };
 

@@ -25,6 +25,8 @@
 
 static void json_flush(struct json *json)
 {
+	if (!json->buffer)
+		return;
 	fwrite_unlocked(json->buffer, 1, arrlenu(json->buffer), json->file);
 	arrsetlen(json->buffer, 0);
 }

@@ -53,6 +53,8 @@ static void write_numbers(FILE *file, const struct block *block, const char *poo
 /* The python_stack field, made when first needed: most stacks have many rows. */
 static void write_stack(FILE *file, const struct stack *stack, char **field)
 {
+	if (!stack->frame_count)
+		return;
 	if (!*field) {
 		char *text = text_of_stack(stack);
 

@@ -9,10 +9,7 @@
  */
 #include "report.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "json_writer.h"
 #include "model/containers.h"
