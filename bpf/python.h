@@ -8,7 +8,7 @@
 #ifndef HDTRACE_BPF_PYTHON_H
 #define HDTRACE_BPF_PYTHON_H
 
-#include "thread.h"
+#include "emit.h"
 
 /* The innermost frame, 0 when this thread runs no Python. */
 static __always_inline __u64 python_innermost(const struct target_settings *settings)
@@ -81,6 +81,90 @@ static long python_walk_frame(__u32 index, struct python_walk *walk)
 	return 0;
 }
 
+/* --- code objects ---------------------------------------------------------------- */
+
+static __always_inline void code_piece_read(struct code_buffer *buffer, __u32 piece, __u64 address, void *destination,
+	__u32 length)
+{
+	buffer->head.pieces[piece].address = address;
+	buffer->head.pieces[piece].length = bpf_probe_read_user(destination, length, (void *)address) ? 0 : length;
+}
+
+static __always_inline __u64 code_field(const struct code_buffer *buffer, __u32 offset)
+{
+	__u64 at = offset;
+
+	asm volatile("" : "+r"(at));
+	if (at > CODE_OBJECT_BYTES - sizeof(__u64))
+		return 0;
+	return *(__u64 *)(buffer->object + at);
+}
+
+/* The location table; returns the bytes copied, 0 when it is too long or unreadable. */
+static __always_inline __u32 code_table_read(struct hit *hit, struct code_buffer *buffer)
+{
+	__u64 address = code_field(buffer, hit->settings->code_table), length = 0;
+
+	buffer->head.pieces[CODE_PIECE_TABLE].address = address;
+	buffer->head.pieces[CODE_PIECE_TABLE].length = 0;
+	if (READ_USER(length, address + hit->settings->bytes_length))
+		return 0;
+	length = (length + hit->settings->bytes_data + 7) & ~7ULL;
+	if (length > CODE_TABLE_BYTES || bpf_probe_read_user(buffer->table, length, (void *)address))
+		return 0;
+	buffer->head.pieces[CODE_PIECE_TABLE].length = (__u32)length;
+	return (__u32)length;
+}
+
+/* Send a copy of a code object, unless the same one was sent before. */
+static __noinline int code_send(struct hit *hit, __u64 code)
+{
+	struct code_buffer *buffer = &hit->thread->code;
+	struct code_key key = {.target = hit->target, .code = code};
+	__u64 identity, size, *known;
+
+	code_piece_read(buffer, CODE_PIECE_OBJECT, code, buffer->object, CODE_OBJECT_BYTES);
+	if (!buffer->head.pieces[CODE_PIECE_OBJECT].length)
+		return 0;
+	identity = identity_mix(code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
+	known = bpf_map_lookup_elem(&codes_sent, &key);
+	if (known && *known == identity)
+		return 0;
+	code_piece_read(buffer, CODE_PIECE_FILE, code_field(buffer, hit->settings->code_file), buffer->file,
+		CODE_FILE_BYTES);
+	code_piece_read(buffer, CODE_PIECE_NAME, code_field(buffer, hit->settings->code_name), buffer->name,
+		CODE_NAME_BYTES);
+	code_piece_read(buffer, CODE_PIECE_QUALIFIED_NAME, code_field(buffer, hit->settings->code_qualified_name),
+		buffer->qualified_name, CODE_QUALIFIED_BYTES);
+	size = sizeof(*buffer) - CODE_TABLE_BYTES + code_table_read(hit, buffer);
+	event_fill(&buffer->head.event, hit, EVENT_CODE, (__u32)size, 0);
+	buffer->head.code = code;
+	if (size <= sizeof(*buffer) && event_send(hit, buffer, size, true))
+		bpf_map_update_elem(&codes_sent, &key, &identity, BPF_ANY);
+	return 0;
+}
+
+struct codes_walk {
+	struct hit *hit;
+	__u32 offset; /* of the next frame in the record's tail */
+	__u32 count;
+};
+
+static long codes_send_one(__u32 index, struct codes_walk *walk)
+{
+	__u64 offset = walk->offset;
+
+	if (index >= walk->count)
+		return 1;
+	asm volatile("" : "+r"(offset));
+	offset &= TAIL_MASK;
+	code_send(walk->hit, ((struct python_frame *)(walk->hit->thread->record.tail + offset))->code);
+	walk->offset += sizeof(struct python_frame);
+	return 0;
+}
+
+/* --- stacks ------------------------------------------------------------------------- */
+
 /*
  * Write the frames, innermost first, into the record's tail from `offset` on;
  * returns their number, 0 when this thread has sent the same stack before.
@@ -95,6 +179,7 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 		.identity = 1,
 		.offset = offset,
 	};
+	struct codes_walk codes = {.hit = hit, .offset = offset};
 	__u64 slot;
 
 	*identity = 0;
@@ -117,6 +202,8 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 		return 0;
 	hit->thread->stacks_sent[slot] = *identity;
 	*flags |= EVENT_STACK;
+	codes.count = walk.count;
+	bpf_loop(EVENT_FRAMES_MAX, codes_send_one, &codes, 0);
 	return walk.count;
 }
 

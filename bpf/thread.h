@@ -58,6 +58,22 @@ struct record_buffer {
 _Static_assert((TENSORS_SIZE & (TENSORS_SIZE - 1)) == 0, "tensors are no power of two");
 _Static_assert((RECORD_TAIL_SIZE & (RECORD_TAIL_SIZE - 1)) == 0, "the tail is no power of two");
 
+/* A code object's record under construction. */
+struct code_buffer {
+	struct code_event head;
+	__u8 object[CODE_OBJECT_BYTES];
+	__u8 file[CODE_FILE_BYTES];
+	__u8 name[CODE_NAME_BYTES];
+	__u8 qualified_name[CODE_QUALIFIED_BYTES];
+	__u8 table[CODE_TABLE_BYTES];
+};
+
+/* Code objects whose copy was sent, and what told that copy from another one at the same address. */
+struct code_key {
+	__u64 target;
+	__u64 code;
+};
+
 struct thread_state {
 	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
 	__u32 frame_count;   /* operator frames that were alive at the last hit */
@@ -70,6 +86,7 @@ struct thread_state {
 	__u32 tensor_count; /* in the record's tail */
 	__u32 reserved;
 	struct record_buffer record;
+	struct code_buffer code;
 };
 
 struct {
@@ -78,6 +95,13 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_state);
 } threads __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct code_key);
+	__type(value, __u64);
+} codes_sent __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -28,7 +28,9 @@ enum event_kind {
 	EVENT_FINALIZE = 7,  /* struct event: the interpreter starts to shut down */
 	EVENT_EXEC = 8,      /* struct event: the process image was replaced */
 	EVENT_EXIT = 9,      /* struct event: the process ended */
-	EVENT_INVOKED = 10,  /* struct invoked_event: never in a capture, user space makes an operator_event of it */
+	/* Never in a capture: user space makes other records of them. */
+	EVENT_INVOKED = 10, /* struct invoked_event: becomes an operator_event */
+	EVENT_CODE = 11,    /* struct code_event: becomes a code_record of capture.h */
 	EVENT_KERNEL_KINDS,  /* kinds from here on are made in user space: capture.h */
 };
 
@@ -132,6 +134,38 @@ struct invoked_event {
 	__u64 definition;           /* c10::OperatorDef */
 };
 
+/* Copies of memory that belongs to a code object; each starts 8-byte aligned in the record. */
+enum code_piece {
+	CODE_PIECE_OBJECT,
+	CODE_PIECE_FILE,
+	CODE_PIECE_NAME,
+	CODE_PIECE_QUALIFIED_NAME,
+	CODE_PIECE_TABLE,
+	CODE_PIECES,
+};
+
+/* Room of the pieces, which have fixed places; the table comes last, since it alone differs much in length. */
+#define CODE_OBJECT_BYTES 208 /* the fixed part in every known version */
+#define CODE_FILE_BYTES 384   /* string objects, longer ones are read from user space */
+#define CODE_NAME_BYTES 128
+#define CODE_QUALIFIED_BYTES 256
+#define CODE_TABLE_BYTES 4096
+
+/*
+ * A code object that a stack refers to, before the first such stack: a function
+ * may be dropped as soon as it has run, long before its name could be read from
+ * user space. The pieces follow, the table with its own length; a length of 0: not copied.
+ */
+struct code_event {
+	struct event event;
+	__u64 code;
+	struct {
+		__u64 address;
+		__u32 length;
+		__u32 reserved;
+	} pieces[CODE_PIECES];
+};
+
 /* Why something is missing; counted per target, never only noticed. */
 enum loss_reason {
 	LOSS_RING_FULL = 0, /* a record found no room in the ring */
@@ -156,6 +190,7 @@ EVENT_ASSERT_SIZE(struct tensor_argument, 16);
 EVENT_ASSERT_SIZE(struct python_frame, 24);
 EVENT_ASSERT_SIZE(struct operator_event, 40);
 EVENT_ASSERT_SIZE(struct invoked_event, 48);
+EVENT_ASSERT_SIZE(struct code_event, 112);
 EVENT_ASSERT_SIZE(struct tensors_event, 32);
 EVENT_ASSERT_SIZE(struct allocate_event, 56);
 EVENT_ASSERT_SIZE(struct free_event, 32);

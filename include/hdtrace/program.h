@@ -73,6 +73,8 @@ struct target_settings {
 	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame; the second is 0 when one step is enough */
 	__u16 frame_code, frame_previous, frame_instruction, frame_self;
+	__u16 code_file, code_name, code_qualified_name, code_table;
+	__u16 bytes_length, bytes_data;
 
 	__u16 tensor_storage, storage_data, storage_bytes;
 	__u16 optional_value, optional_flag;
@@ -80,10 +82,10 @@ struct target_settings {
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
-	__u16 reserved;
+	__u16 reserved[3];
 };
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 80, "struct target_settings is not 80 bytes");
+_Static_assert(sizeof(struct target_settings) == 96, "struct target_settings is not 96 bytes");
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names of Python frames. A record carries addresses of code objects; they are
- * read out of the target when a stack is seen for the first time, which is
- * before the code can be gone unless its function was dropped at once.
+ * Names of Python frames. A record carries addresses of code objects. A copy of
+ * each comes from the kernel side before the first stack that refers to it;
+ * where it is incomplete (a long name or table), the rest is read out of the
+ * target, which is usually still there.
  */
 #include "record/session.h"
 
@@ -12,39 +13,82 @@
 #include "model/containers.h"
 #include "target/memory.h"
 
+/* Bytes that each piece takes in a record; the table comes last. */
+static const size_t code_piece_room[CODE_PIECES] = {
+	[CODE_PIECE_OBJECT] = CODE_OBJECT_BYTES,
+	[CODE_PIECE_FILE] = CODE_FILE_BYTES,
+	[CODE_PIECE_NAME] = CODE_NAME_BYTES,
+	[CODE_PIECE_QUALIFIED_NAME] = CODE_QUALIFIED_BYTES,
+};
+
+/* The target's memory, as it was when a code object was copied where a piece covers it. */
+struct code_memory {
+	const struct target *target;
+	const struct code_event *copy; /* NULL: none */
+};
+
 static int code_read(void *context, uint64_t address, void *buffer, size_t length)
 {
-	const struct target *target = context;
+	const struct code_memory *memory = context;
+	const char *bytes = memory->copy ? (const char *)(memory->copy + 1) : NULL;
 
-	return memory_read(target->process.pid, address, buffer, length);
+	for (int piece = 0; bytes && piece < CODE_PIECES; piece++) {
+		uint64_t start = memory->copy->pieces[piece].address, size = memory->copy->pieces[piece].length;
+
+		if (address >= start && length <= size && address - start <= size - length) {
+			memcpy(buffer, bytes + (address - start), length);
+			return 0;
+		}
+		bytes += code_piece_room[piece];
+	}
+	return memory_read(memory->target->process.pid, address, buffer, length);
 }
 
-static void code_keep(struct session *session, struct target *target, uint64_t address)
+static const struct python_layout *layout_of(const struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
-	const struct python_layout *layout = plan ? plan->python : NULL;
-	ptrdiff_t at = hmgeti(target->codes, address);
+
+	return plan ? plan->python : NULL;
+}
+
+static int code_keep(struct session *session, struct target *target, uint64_t address, const struct code_event *copy)
+{
+	struct code_memory memory = {target, copy};
 	struct python_code code;
+	int error = python_code_read(layout_of(target), code_read, &memory, address, &code);
+
+	if (error)
+		return error;
+	session_keep_code(session, target, &code);
+	python_code_clear(&code);
+	hmput(target->codes, address, true);
+	return 0;
+}
+
+void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size)
+{
+	size_t room = sizeof(*copy) + copy->pieces[CODE_PIECE_TABLE].length;
+
+	for (int piece = 0; piece < CODE_PIECE_TABLE; piece++)
+		room += code_piece_room[piece];
+	if (layout_of(target) && size >= room && code_keep(session, target, copy->code, copy))
+		(void)hmdel(target->codes, copy->code);
+}
+
+/* A code object that no copy came of, or none that could be read: what is there now. */
+static void code_find(struct session *session, struct target *target, uint64_t address)
+{
 	int error;
 
-	if (!layout || !address)
+	if (!address || !layout_of(target) || hmgeti(target->codes, address) >= 0)
 		return;
-	if (at >= 0) {
-		if (python_code_same(layout, code_read, target, &target->codes[at].value) == 1)
-			return;
-		python_code_clear(&target->codes[at].value);
-		(void)hmdel(target->codes, address);
-	}
-	error = python_code_read(layout, code_read, target, address, &code);
-	if (error) {
-		target->lost_code++;
-		if (session->options->verbose)
-			session_tell(session, "pid %d: the code object at %#" PRIx64 " cannot be read: %s", target->process.pid,
-				address, strerror(-error));
+	error = code_keep(session, target, address, NULL);
+	if (!error)
 		return;
-	}
-	session_keep_code(session, target, &code);
-	hmput(target->codes, address, code);
+	target->lost_code++;
+	if (session->options->verbose)
+		session_tell(session, "pid %d: the code object at %#" PRIx64 " cannot be read: %s", target->process.pid,
+			address, strerror(-error));
 }
 
 void codes_keep(struct session *session, struct target *target, const struct event *record)
@@ -66,12 +110,10 @@ void codes_keep(struct session *session, struct target *target, const struct eve
 		return;
 	}
 	for (size_t index = 0; index < count; index++)
-		code_keep(session, target, frames[index].code);
+		code_find(session, target, frames[index].code);
 }
 
 void codes_forget(struct target *target)
 {
-	for (ptrdiff_t index = 0; index < hmlen(target->codes); index++)
-		python_code_clear(&target->codes[index].value);
 	hmfree(target->codes);
 }

@@ -53,6 +53,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 	target->received++;
 	if (target->ended)
 		return;
+	if (record->kind == EVENT_CODE) {
+		code_take(session, target, (const void *)record, size);
+		return;
+	}
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
 	if (!record)

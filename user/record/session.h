@@ -29,7 +29,7 @@ struct planned_library {
 /* A code object that the capture already has. */
 struct known_code {
 	uint64_t key; /* address */
-	struct python_code value;
+	bool value;
 };
 
 /* An operator that is known by the address of its definition: its index. */
@@ -89,6 +89,7 @@ int target_describe(struct session *session, struct target *target); /* CAPTURE_
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
 /* codes.c: the capture has every code object of a stack before the stack. */
+void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
 void codes_keep(struct session *session, struct target *target, const struct event *record);
 void codes_forget(struct target *target);
 

@@ -220,6 +220,12 @@ static void settings_of_python(struct target *target)
 	settings->frame_previous = (uint16_t)layout->frame.previous;
 	settings->frame_instruction = (uint16_t)layout->frame.instruction;
 	settings->frame_self = (uint16_t)layout->frame.localsplus;
+	settings->code_file = (uint16_t)layout->code.file;
+	settings->code_name = (uint16_t)layout->code.name;
+	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
+	settings->code_table = (uint16_t)layout->code.table;
+	settings->bytes_length = (uint16_t)layout->bytes.length;
+	settings->bytes_data = (uint16_t)layout->bytes.data;
 }
 
 static void settings_of_torch(struct target *target)
