@@ -181,6 +181,7 @@ enum loss_reason {
 /* One for each target, in a map: what was produced and what was lost. */
 struct event_counters {
 	__u64 produced; /* records that the programs tried to send */
+	__u64 received; /* of them, those that user space got; filled in there */
 	__u64 lost[LOSS_REASONS];
 };
 

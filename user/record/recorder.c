@@ -460,13 +460,18 @@ static void targets_finish(struct recorder *recorder)
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		target_end(session, session->targets[index], reasons[recorder->result->end]);
+		target_forget_image(session, session->targets[index]);
+	}
+	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
+	tracer_read(session->tracer);
 	session_keep_losses(session);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
 		struct target *target = session->targets[index];
 		struct event_counters counters;
 
 		recorder->result->targets += target->announced;
-		target_end(session, target, reasons[recorder->result->end]);
 		if (tracer_counters(session->tracer, target->index, &counters))
 			continue;
 		for (int reason = 0; reason < LOSS_REASONS; reason++)

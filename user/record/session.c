@@ -79,6 +79,7 @@ void session_keep_losses(struct session *session)
 
 		if (!target->announced || tracer_counters(session->tracer, target->index, &counters))
 			continue;
+		counters.received = target->received;
 		counters.lost[LOSS_CODE] += target->lost_code;
 		counters.lost[LOSS_CAPTURE] += target->lost_capture;
 		capture_writer_loss(session->capture, target->index, &counters);

@@ -298,7 +298,6 @@ static void put_counts(struct json *json, const struct rank *rank)
 	json_put_unsigned(json, "freed_bytes", rank->freed_bytes);
 	json_put_unsigned(json, "frees", rank->frees);
 	json_put_unsigned(json, "operators", arrlenu(rank->runs));
-	json_put_unsigned(json, "produced", rank->loss.produced);
 	json_put_unsigned(json, "reused_addresses", rank->reused_addresses);
 	json_put_unsigned(json, "stacks_cut", rank->stacks_cut);
 	json_put_unsigned(json, "steps", rank->step_count);
@@ -346,6 +345,17 @@ static void put_losses(struct json *json, const struct rank *rank)
 	json_object_end(json);
 }
 
+/* produced = received + what the ring had no room for. */
+static void put_events(struct json *json, const struct rank *rank)
+{
+	json_key(json, "events");
+	json_object(json);
+	json_put_unsigned(json, "lost", rank->loss.lost[LOSS_RING_FULL]);
+	json_put_unsigned(json, "produced", rank->loss.produced);
+	json_put_unsigned(json, "received", rank->loss.received);
+	json_object_end(json);
+}
+
 static void put_peak(struct json *json, const struct rank *rank)
 {
 	const struct operator_run *run = rank->peak_run == UINT32_MAX ? NULL : &rank->runs[rank->peak_run];
@@ -388,6 +398,7 @@ static void put_live(struct report *report)
 	json_boolean(json, rank_complete(rank));
 	put_counts(json, rank);
 	json_put_text(json, "end_reason", tree_text(report->end, "reason"));
+	put_events(json, rank);
 	put_externals(json, rank);
 	json_put_unsigned(json, "first_time_ns", rank->first_time_ns);
 	json_key(json, "from_start");
