@@ -51,8 +51,11 @@ static __always_inline bool call_is_alive(const struct call_frame *call, __u64 s
 	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
 }
 
-/* Forget frames that ended; returns how many are alive. */
-static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
+/*
+ * Forget frames that ended; returns how many are alive. `strict`: also when
+ * only the position of the Python code can tell.
+ */
+static __noinline __u32 frames_alive(struct hit *hit, bool guarded, bool strict)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 count = thread->frame_count, alive = 0;
@@ -67,7 +70,8 @@ static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
 			break;
 		alive = index + 1;
 	}
-	if (alive && thread->position.frame) {
+	if (alive && alive <= FRAMES_DEPTH_MAX && thread->position.frame &&
+		(strict || !thread->frames[alive - 1].guarded)) {
 		python_position_read(hit->settings, &now);
 		if (now.frame != thread->position.frame || now.instruction != thread->position.instruction)
 			alive = 0;
@@ -90,7 +94,7 @@ static __always_inline __u32 frames_alive_around(struct hit *hit, const struct h
 		thread->frame_count = last;
 		thread->running = 0;
 	}
-	return frames_alive(hit, guarded);
+	return frames_alive(hit, guarded, true);
 }
 
 static __always_inline bool engine_is_alive(struct hit *hit)

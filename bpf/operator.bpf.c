@@ -28,7 +28,7 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 		return 0;
 	event_fill(&record->event, hit, EVENT_TENSORS, sizeof(*record) + size, 0);
 	record->tensor_count = (__u16)hit->thread->tensor_count;
-	event_send(hit, record, sizeof(*record) + size, false);
+	event_send(hit, record, sizeof(*record) + size);
 	return 0;
 }
 
@@ -54,6 +54,8 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 			frame->stack = thread->frames[0].stack;
 		else
 			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
+	} else if (!depth) {
+		python_position_read(hit->settings, &thread->position);
 	}
 	if (engine_is_alive(hit))
 		flags |= EVENT_BACKWARD;
@@ -67,7 +69,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	record->hook = description->hook;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(hit, record, size, frame_count) && frame_count)
+	if (!event_send(hit, record, size) && frame_count)
 		python_stack_forget(hit, frame->stack);
 	if (walk.total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
@@ -122,8 +124,6 @@ int operator_hit(struct pt_regs *context)
 	}
 	frame = &thread->frames[depth];
 	frame_fill(context, &hit, description, excluded, frame);
-	if (!depth)
-		python_position_read(hit.settings, &thread->position);
 	thread->frame_count = depth + 1;
 	if (description->hook == HOOK_REDISPATCH)
 		thread->running = depth + 1;
@@ -171,7 +171,6 @@ int operator_invoked(struct pt_regs *context)
 	frame->hook = HOOK_REDISPATCH;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);
-	python_position_read(hit.settings, &thread->position);
 	record = RECORD_HEAD(thread, invoked_event);
 	frame_count = python_stack_read(&hit, 0, &frame->stack, &flags);
 	thread->frame_count = thread->running = 1;
@@ -185,7 +184,7 @@ int operator_invoked(struct pt_regs *context)
 	record->definition = definition;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(&hit, record, size, true) && frame_count)
+	if (!event_send(&hit, record, size) && frame_count)
 		python_stack_forget(&hit, frame->stack);
 	return 0;
 }

@@ -13,7 +13,7 @@
 #include "arch.h"
 
 #define FRAMES_DEPTH_MAX 16
-#define STACK_CACHE_SIZE 256
+#define STACK_CACHE_SIZE 1024 /* a step has some hundred stacks */
 
 /* A function that was entered: alive while its word still stands at its place. */
 struct call_frame {

@@ -72,18 +72,25 @@ struct target_settings {
 
 	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame; the second is 0 when one step is enough */
+	__u16 frame_base, frame_span; /* the part of a frame with all of the following, which count from frame_base */
 	__u16 frame_code, frame_previous, frame_instruction, frame_self;
 	__u16 code_file, code_name, code_qualified_name, code_table;
 	__u16 bytes_length, bytes_data;
 
-	__u16 tensor_storage, storage_data, storage_bytes;
+	__u16 tensor_storage;
+	__u16 storage_data;  /* StorageImpl -> pointer to its first byte */
+	__u16 storage_bytes; /* from storage_data on */
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
-	__u16 reserved[3];
+	__u16 reserved;
 };
+
+/* The parts of a frame and of a storage that are read at once have at most so many bytes. */
+#define FRAME_SPAN_MAX 96
+#define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
 _Static_assert(sizeof(struct target_settings) == 96, "struct target_settings is not 96 bytes");

@@ -196,6 +196,25 @@ static int library_take(struct session *session, struct target *target, const st
 
 /* --- settings ------------------------------------------------------------------- */
 
+/* The four fields are read at once: where they begin, and how far they reach. */
+static void settings_of_frame(struct target_settings *settings, const struct python_layout *layout)
+{
+	const uint32_t fields[] = {
+		layout->frame.code, layout->frame.previous, layout->frame.instruction, layout->frame.localsplus};
+	uint32_t first = fields[0], last = fields[0];
+
+	for (size_t index = 1; index < sizeof(fields) / sizeof(fields[0]); index++) {
+		first = fields[index] < first ? fields[index] : first;
+		last = fields[index] > last ? fields[index] : last;
+	}
+	settings->frame_base = (uint16_t)first;
+	settings->frame_span = (uint16_t)(last - first + sizeof(uint64_t));
+	settings->frame_code = (uint16_t)(layout->frame.code - first);
+	settings->frame_previous = (uint16_t)(layout->frame.previous - first);
+	settings->frame_instruction = (uint16_t)(layout->frame.instruction - first);
+	settings->frame_self = (uint16_t)(layout->frame.localsplus - first);
+}
+
 static void settings_of_python(struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
@@ -216,10 +235,7 @@ static void settings_of_python(struct target *target)
 	settings->python_frame_steps[0] = (uint16_t)layout->thread.frame_steps[0];
 	settings->python_frame_steps[1] =
 		layout->thread.frame_step_count > 1 ? (uint16_t)layout->thread.frame_steps[1] : 0;
-	settings->frame_code = (uint16_t)layout->frame.code;
-	settings->frame_previous = (uint16_t)layout->frame.previous;
-	settings->frame_instruction = (uint16_t)layout->frame.instruction;
-	settings->frame_self = (uint16_t)layout->frame.localsplus;
+	settings_of_frame(settings, layout);
 	settings->code_file = (uint16_t)layout->code.file;
 	settings->code_name = (uint16_t)layout->code.name;
 	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
@@ -243,7 +259,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
 	settings->storage_data = layout->storage_data;
-	settings->storage_bytes = layout->storage_bytes;
+	settings->storage_bytes = layout->storage_bytes - layout->storage_data;
 	settings->optional_value = layout->optional_value;
 	settings->optional_flag = layout->optional_flag;
 	settings->accumulate_variable = layout->accumulate_variable;
