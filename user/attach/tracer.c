@@ -15,7 +15,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "hdtrace.skel.h"
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* Wake the reader when so much of the ring waits; it polls besides. */
 #define WAKE_FRACTION 4

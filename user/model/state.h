@@ -9,7 +9,7 @@
 #ifndef HDTRACE_MODEL_STATE_H
 #define HDTRACE_MODEL_STATE_H
 
-#include "containers.h"
+#include "containers/containers.h"
 #include "model.h"
 
 #define NONE UINT32_MAX

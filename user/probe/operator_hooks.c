@@ -15,7 +15,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "symbol/entry.h"
 #include "torch/call_sites.h"
 #include "torch/operators.h"

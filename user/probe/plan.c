@@ -10,7 +10,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "probe/operator_hooks.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"

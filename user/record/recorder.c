@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "record/session.h"
 #include "target/watch.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "target/memory.h"
 
 /* pthread_key_t is an index into the thread's first block of specific data below this (glibc). */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "text.h"
 
 /* Deeper trees than any of ours; the parser and the generator have limits above it. */

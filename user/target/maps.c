@@ -11,7 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* A process with more text than this in its maps is not read: 64 Ki mappings are the kernel's usual limit. */
 #define MAPS_TEXT_MAX (32u << 20)
