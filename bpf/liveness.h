@@ -52,8 +52,9 @@ static __always_inline bool call_is_alive(const struct call_frame *call, __u64 s
 }
 
 /*
- * Forget frames that ended; returns how many are alive. `strict`: also when
- * only the position of the Python code can tell.
+ * Forget frames that ended; returns how many are alive. Autograd being excluded
+ * proves enough of a frame that was entered so, where nothing but operators can
+ * exclude it; `strict` asks for its word and the position of the Python code too.
  */
 static __noinline __u32 frames_alive(struct hit *hit, bool guarded, bool strict)
 {
@@ -66,7 +67,9 @@ static __noinline __u32 frames_alive(struct hit *hit, bool guarded, bool strict)
 	for (__u32 index = 0; index < FRAMES_DEPTH_MAX; index++) {
 		struct operator_frame *frame = &thread->frames[index];
 
-		if (index >= count || (frame->guarded && !guarded) || !call_is_alive(&frame->call, hit->stack_pointer))
+		if (index >= count || frame->call.place <= hit->stack_pointer || (frame->guarded && !guarded))
+			break;
+		if ((strict || !frame->guarded) && !call_is_alive(&frame->call, hit->stack_pointer))
 			break;
 		alive = index + 1;
 	}

@@ -55,7 +55,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 		else
 			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
 	} else if (!depth) {
-		python_position_read(hit->settings, &thread->position);
+		thread->position.frame = 0; /* not read: frames are told by their words alone */
 	}
 	if (engine_is_alive(hit))
 		flags |= EVENT_BACKWARD;
@@ -76,8 +76,21 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	return 0;
 }
 
+/* Set by the loader: keep hook_hits. */
+const volatile bool count_hooks __weak = false;
+
 /* "profiler::_record_function_enter" and its likes: the operators that begin and end profiler ranges. */
 #define PROFILER_NAMESPACE 0x72656c69666f7270ULL /* "profiler", little-endian */
+
+/* Does a redispatch with these keys lead to a backend kernel? */
+static __always_inline bool keys_are_last(const struct hit *hit, const struct hook_description *description, __u64 keys)
+{
+	__u64 backend = hit->settings->keys_backend;
+
+	if (description->flags & HOOK_BEFORE_SELECT)
+		backend |= backend + 1; /* the bit above the backends' is BackendSelect's */
+	return !(keys & ~backend);
+}
 
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
@@ -100,6 +113,7 @@ SEC("uprobe.multi")
 int operator_hit(struct pt_regs *context)
 {
 	__u64 cookie = bpf_get_attach_cookie(context), excluded;
+	struct hook_counters *counted = NULL;
 	__u32 index = COOKIE_HOOK(cookie), depth = 0;
 	struct hook_description *description = bpf_map_lookup_elem(&hooks, &index);
 	struct operator_frame *frame;
@@ -109,10 +123,15 @@ int operator_hit(struct pt_regs *context)
 	if (!description || !hit_begin(&hit, context, cookie))
 		return 0;
 	thread = hit.thread;
+	if (count_hooks) {
+		counted = bpf_map_lookup_elem(&hook_hits, &index);
+		if (counted)
+			counted->hits++;
+	}
 	/* Now as it is when the function is entered. */
 	hit.stack_pointer += (__s64)description->stack_adjust;
 	if (description->keys_register != HOOK_NO_KEYS &&
-		(arch_register(context, description->keys_register) & ~hit.settings->keys_backend))
+		!keys_are_last(&hit, description, arch_register(context, description->keys_register)))
 		return 0;
 	excluded = keys_excluded(&hit);
 	depth = frames_alive_around(&hit, description, autograd_is_excluded(&hit, excluded));
@@ -127,6 +146,8 @@ int operator_hit(struct pt_regs *context)
 	thread->frame_count = depth + 1;
 	if (description->hook == HOOK_REDISPATCH)
 		thread->running = depth + 1;
+	if (counted)
+		counted->records++;
 	return operator_send(context, &hit, description, frame, depth);
 }
 

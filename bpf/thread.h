@@ -115,6 +115,14 @@ struct {
 	__type(value, struct hook_description);
 } hooks __weak SEC(".maps");
 
+/* Statistics: threads may overwrite each other's counts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROGRAM_HOOKS_MAX);
+	__type(key, __u32);
+	__type(value, struct hook_counters);
+} hook_hits __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PROGRAM_TARGETS_MAX);

@@ -43,6 +43,10 @@ enum hook_flag {
 	HOOK_AUTOGRAD_LEVEL = 1 << 1,
 	/* The operator calls no other: whatever comes after it is not inside it. */
 	HOOK_LEAF = 1 << 2,
+	/* The factory level (BackendSelect) may still follow: the site is the last one all the same. */
+	HOOK_BEFORE_SELECT = 1 << 3,
+	/* Mostly hit inside other operators: left out at LEVEL_LITE (for the loader, not for the programs). */
+	HOOK_FULL_ONLY = 1 << 4,
 };
 
 #define HOOK_NO_KEYS 255
@@ -55,6 +59,12 @@ struct hook_description {
 	__u8 argument_count;
 	__s16 stack_adjust;  /* bytes from sp at the probe to sp at the function's entry */
 	struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
+};
+
+/* What a hook was good for, by its index. */
+struct hook_counters {
+	__u64 hits;
+	__u64 records; /* hits that became one */
 };
 
 enum tracing_level {

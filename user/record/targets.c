@@ -287,9 +287,9 @@ static int probes_set(struct session *session, struct target *target, const stru
 static int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
-	size_t count = arrlenu(plan->hooks);
+	size_t count = arrlenu(plan->hooks), used = 0;
 	struct planned_library *library;
-	uint64_t *cookies;
+	uint64_t *cookies, *offsets;
 	int error;
 
 	if (!plan->torch || !count)
@@ -302,12 +302,17 @@ static int operators_probe(struct session *session, struct target *target, const
 		if (library->first_hook < 0)
 			return library->first_hook;
 	}
-	cookies = malloc(count * sizeof(*cookies));
+	cookies = malloc(2 * count * sizeof(*cookies));
 	if (!cookies)
 		return -ENOMEM;
-	for (size_t index = 0; index < count; index++)
-		cookies[index] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
-	error = probes_set(session, target, file, PROGRAM_OPERATOR, plan->hook_offsets, cookies, count);
+	offsets = cookies + count;
+	for (size_t index = 0; index < count; index++) {
+		if ((plan->hooks[index].flags & HOOK_FULL_ONLY) && session->options->level != LEVEL_FULL)
+			continue;
+		offsets[used] = plan->hook_offsets[index];
+		cookies[used++] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
+	}
+	error = probes_set(session, target, file, PROGRAM_OPERATOR, offsets, cookies, used);
 	free(cookies);
 	return error;
 }
@@ -320,7 +325,8 @@ static int points_probe(struct session *session, struct target *target, const st
 	int error = 0;
 
 	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++)
-		error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
+		if (!plan->points[index].full_only || session->options->level == LEVEL_FULL)
+			error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
 			&cookie, 1);
 	return error;
 }
