@@ -6,6 +6,7 @@
  */
 #include "emit.h"
 #include "liveness.h"
+#include "stack.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -14,8 +15,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline __u32 hit_depth(struct hit *hit)
 {
+	struct thread_state *thread = hit->thread;
+
 	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing. */
-	return hit->thread->frame_count ? frames_alive(hit, autograd_is_excluded(hit, keys_excluded(hit)), false) : 0;
+	if (thread->frame_count)
+		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), false);
+	return *(volatile __u32 *)&thread->frame_count;
 }
 
 /* New(this, pointer, bytes) */

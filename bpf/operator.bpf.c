@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "emit.h"
 #include "liveness.h"
+#include "stack.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -17,12 +18,11 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 {
 	struct hit *hit = walk->hit;
 	struct tensors_event *record = RECORD_HEAD(hit->thread, tensors_event);
-	__u32 size;
+	__u32 size, skip = (index + 1) * EVENT_TENSORS_MAX;
 
-	walk->skip = (index + 1) * EVENT_TENSORS_MAX;
-	if (walk->skip >= walk->total)
+	if (skip >= hit->thread->arguments.total)
 		return 1;
-	arguments_read(walk);
+	arguments_read(walk, skip);
 	size = hit->thread->tensor_count * sizeof(struct tensor_argument);
 	if (!size || size > TENSORS_SIZE)
 		return 0;
@@ -39,12 +39,15 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	struct operator_event *record = RECORD_HEAD(thread, operator_event);
 	struct argument_walk walk = {.context = context, .hit = hit, .description = description};
 	__u8 flags = frame->guarded ? 0 : EVENT_UNGUARDED;
-	__u32 frame_count = 0, size = 0;
+	__u32 frame_count = 0, size = 0, total = 0;
 
 	thread->tensor_count = 0;
+	if (engine_is_alive(hit))
+		flags |= EVENT_BACKWARD;
 	if (hit->settings->level == LEVEL_FULL) {
-		arguments_read(&walk);
-		if (walk.fault || walk.total > TENSORS_TOTAL_MAX) {
+		arguments_read(&walk, 0);
+		total = thread->arguments.total;
+		if (thread->arguments.fault || total > TENSORS_TOTAL_MAX) {
 			flags |= EVENT_TENSORS_CUT;
 			loss_count(hit->target, LOSS_ARGUMENTS);
 		}
@@ -57,8 +60,6 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	} else if (!depth) {
 		thread->position.frame = 0; /* not read: frames are told by their words alone */
 	}
-	if (engine_is_alive(hit))
-		flags |= EVENT_BACKWARD;
 	size += sizeof(*record) + frame_count * sizeof(struct python_frame);
 	event_fill(&record->event, hit, EVENT_OPERATOR, size, depth);
 	record->event.operator_ = description->operator_;
@@ -71,7 +72,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 		return 0;
 	if (!event_send(hit, record, size) && frame_count)
 		python_stack_forget(hit, frame->stack);
-	if (walk.total > EVENT_TENSORS_MAX)
+	if (total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
 	return 0;
 }
@@ -134,7 +135,8 @@ int operator_hit(struct pt_regs *context)
 		!keys_are_last(&hit, description, arch_register(context, description->keys_register)))
 		return 0;
 	excluded = keys_excluded(&hit);
-	depth = frames_alive_around(&hit, description, autograd_is_excluded(&hit, excluded));
+	frames_check_around(&hit, description, autograd_is_excluded(&hit, excluded));
+	depth = *(volatile __u32 *)&thread->frame_count;
 	if (thread->running)
 		return 0;
 	if (depth >= FRAMES_DEPTH_MAX) {
