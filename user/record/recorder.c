@@ -316,6 +316,18 @@ static int descriptors_open(struct recorder *recorder)
 	return error;
 }
 
+/* The step counter reads along what goes into the capture. */
+static void step_counter_take(void *context, const struct event *record)
+{
+	struct session *session = context;
+	int error = session->steps_error ? session->steps_error : replay_record(session->replay, record);
+
+	if (!error || session->steps_error)
+		return;
+	session->steps_error = error;
+	session_tell(session, "steps can no longer be counted (%s): end the trace by an interrupt", strerror(-error));
+}
+
 static int step_counter_open(struct session *session)
 {
 	static const struct model_options defaults;
@@ -324,7 +336,10 @@ static int step_counter_open(struct session *session)
 		return 0;
 	session->model = model_new(&defaults);
 	session->replay = session->model ? replay_new(session->model) : NULL;
-	return session->replay ? 0 : -ENOMEM;
+	if (!session->replay)
+		return -ENOMEM;
+	capture_writer_observe(session->capture, step_counter_take, session);
+	return 0;
 }
 
 static int recorder_open(struct recorder *recorder)

@@ -50,8 +50,6 @@ static void capture_check(struct session *session, struct target *target, int er
 void session_keep(struct session *session, struct target *target, const struct event *record)
 {
 	capture_check(session, target, capture_writer_append(session->capture, record));
-	if (session->replay)
-		replay_record(session->replay, record);
 }
 
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code)

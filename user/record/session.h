@@ -72,6 +72,7 @@ struct session {
 	/* Counting steps while recording, only where --steps asks for it. */
 	struct model *model;
 	struct replay *replay;
+	int steps_error; /* the first that counting met */
 	uint64_t records, bytes; /* received from the ring */
 };
 
@@ -80,7 +81,7 @@ uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 /* To a person, on stderr; nothing when --quiet. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Keep a record: in the capture, and for the step counter. */
+/* Keep a record in the capture. */
 void session_keep(struct session *session, struct target *target, const struct event *record);
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
 void session_keep_losses(struct session *session);
