@@ -20,19 +20,19 @@ static const struct verb verbs[] = {
 
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
-static void help_print(void)
+static void help_print(FILE *out)
 {
-	puts("hdtrace: explain the memory of a running training job, from outside\n");
-	puts("  hdtrace -p PID [-o FOLDER] [-d SECONDS | --steps N]\n");
+	fputs("hdtrace: explain the memory of a running training job, from outside\n\n", out);
+	fputs("  hdtrace -p PID [-o FOLDER] [-d SECONDS | --steps N]\n\n", out);
 	for (size_t index = 0; index < VERB_COUNT; index++)
-		printf("  hdtrace %-8s %s\n", verbs[index].name, verbs[index].summary);
-	puts("\n`hdtrace VERB --help` lists a verb's options; the manual is hdtrace(8).");
+		fprintf(out, "  hdtrace %-8s %s\n", verbs[index].name, verbs[index].summary);
+	fputs("\n`hdtrace VERB --help` lists a verb's options; the manual is hdtrace(8).\n", out);
 }
 
 int main(int argc, char **argv)
 {
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		help_print();
+		help_print(argc < 2 ? stderr : stdout);
 		return argc < 2 ? STATUS_USAGE : STATUS_COMPLETE;
 	}
 	if (!strcmp(argv[1], "--version")) {

@@ -194,8 +194,7 @@ class Report:
     def event_counts(self):
         """(produced, received, lost) of the `live` section."""
         events = self.live["events"]
-        lost = events["lost"]
-        return events["produced"], events["received"], sum(lost.values()) if isinstance(lost, dict) else lost
+        return events["produced"], events["received"], events["lost"]
 
     def exists(self):
         return all(os.path.exists(self.path(name)) for name in ("memory.csv", "tasks.csv", "memory.json"))

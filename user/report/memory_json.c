@@ -51,6 +51,7 @@ static const char *const LIMITATIONS[] = {
 	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
 	"when they were not used."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
+#define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
 #define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
 #define LIMITATION_ARGUMENTS_CUT "Arguments of some operators are missing: users of blocks may be missing."
@@ -277,6 +278,8 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_ATTACHED);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
+	if (!rank->end_json)
+		json_text(json, LIMITATION_CUT_OFF);
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
 	if (rank->stacks_cut)
@@ -395,7 +398,7 @@ static void put_live(struct report *report)
 	json_object(json);
 	json_put_tree(json, "attach_time_ns", tree_get(report->target, "attach_time_ns"));
 	json_key(json, "complete");
-	json_boolean(json, rank_complete(rank));
+	json_boolean(json, rank_complete(rank) && rank->end_json);
 	put_counts(json, rank);
 	json_put_text(json, "end_reason", tree_text(report->end, "reason"));
 	put_events(json, rank);

@@ -154,6 +154,15 @@ bool process_environment_number(const struct process *process, const char *name,
 	return !errno && !*end && *value >= 0;
 }
 
+bool process_has_memory(const struct process *process)
+{
+	char path[PROC_PATH_MAX], target[PATH_MAX];
+
+	/* A kernel thread has the link, but it leads nowhere; so does that of a zombie. */
+	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
+	return readlink(path, target, sizeof(target)) >= 0 || errno != ENOENT;
+}
+
 bool process_is_alive(const struct process *process)
 {
 	struct pollfd descriptor = {.fd = process->pidfd, .events = POLLIN};
