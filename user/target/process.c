@@ -75,7 +75,8 @@ int process_refresh(struct process *process)
 	free(process->command);
 	free(process->executable);
 	free(process->environment);
-	process->executable = NULL;
+	process->executable = process->environment = NULL;
+	process->environment_size = 0;
 	process->command = command_read(process->pid);
 	if (!process->command)
 		return -ESRCH;
