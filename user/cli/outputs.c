@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* From a capture to all reports of all ranks, and what a person is told about it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,9 +143,10 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	}
 	if (options->quiet)
 		return 0;
+	/* Who reads the summary may have gone; the reports of other ranks are written all the same. */
 	error = report_summary(rank, out);
 	fprintf(out, "  reports           %s/rank_%d/\n\n", folder, rank->rank);
-	return error;
+	return error == -EIO ? 0 : error;
 }
 
 static void capture_tell(const char *capture, const struct replay_result *result)
@@ -164,6 +166,7 @@ int outputs_write(const char *capture, const char *folder, const struct output_o
 	struct replay_result result = {0};
 	int error, status = STATUS_COMPLETE;
 
+	signal(SIGPIPE, SIG_IGN);
 	if (!model) {
 		fprintf(stderr, "hdtrace: no memory\n");
 		return STATUS_FAILED;

@@ -231,7 +231,7 @@ static int recording_do(struct arguments *arguments)
 	if (!error && !result.targets) {
 		/* A command without PyTorch has run all the same. */
 		status = arguments->run && result.end != RECORD_END_CAPTURE ? STATUS_COMPLETE : STATUS_FAILED;
-		if (!arguments->run || !arguments->output.quiet)
+		if (result.end != RECORD_END_CAPTURE && (!arguments->run || !arguments->output.quiet))
 			fprintf(stderr, "hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched%s\n",
 				arguments->run ? "" : "; `hdtrace doctor -p PID` tells what it sees");
 	} else if (!error) {

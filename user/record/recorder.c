@@ -33,6 +33,7 @@ struct recorder {
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
 	uint64_t start, last_flush, last_progress, last_rescan;
+	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
 	bool progress; /* a terminal shows it */
 };
 
@@ -214,6 +215,7 @@ static int command_start(struct recorder *recorder, int *go)
 		close(gate[1]);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(127); /* hdtrace failed or died before it could trace */
 		close(gate[0]);
@@ -550,6 +552,8 @@ int recorder_run(const struct record_options *options, struct record_result *res
 	int error, go = -1;
 
 	memset(result, 0, sizeof(*result));
+	/* Who reads the messages may go; the trace goes on. */
+	recorder.pipe_handler = signal(SIGPIPE, SIG_IGN);
 	error = recorder_open(&recorder);
 	if (!error && options->command)
 		error = command_start(&recorder, &go);

@@ -260,6 +260,10 @@ int target_describe(struct session *session, struct target *target)
 	for (ptrdiff_t name = 0; torch && !error && name < arrlen(torch->operator_names); name++)
 		error = capture_writer_operator(session->capture, target->index, (uint16_t)name,
 			torch->operator_names[name], torch->operator_flags[name]);
+	/* Now, so that whatever becomes of us, the events that follow can be read. */
+	if (!error)
+		error = capture_writer_flush(session->capture);
+	capture_check(session, NULL, error);
 	target->announced = !error;
 	return error;
 }
