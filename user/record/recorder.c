@@ -111,6 +111,26 @@ static void target_execed(struct recorder *recorder, struct target *target)
 	target->maps_stale = true;
 }
 
+/* A child that execs leaves what it had of its parent. */
+static void forked_forget(struct session *session, pid_t pid)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		pid_t *forked = session->targets[index]->forked;
+
+		for (ptrdiff_t child = arrlen(forked) - 1; child >= 0; child--)
+			if (forked[child] == pid)
+				arrdelswap(forked, child);
+	}
+}
+
+static void forked_keep(struct session *session, pid_t parent, pid_t pid)
+{
+	struct target *target = target_find(session, parent);
+
+	if (target && target->announced && !target->ended)
+		arrput(target->forked, pid);
+}
+
 static void watch_handle(void *context, const struct watch_event *event)
 {
 	struct recorder *recorder = context;
@@ -123,10 +143,12 @@ static void watch_handle(void *context, const struct watch_event *event)
 			target->maps_stale = true;
 		break;
 	case WATCH_EXEC:
+		forked_forget(session, event->pid);
 		if (target)
 			target_execed(recorder, target);
 		break;
 	case WATCH_FORKED:
+		forked_keep(session, event->parent, event->pid);
 		if (!target && descends(recorder, event->parent))
 			candidate_add(session, event->pid);
 		break;

@@ -282,5 +282,6 @@ void target_end(struct session *session, struct target *target, const char *reas
 		return;
 	json_text(json, "reason", reason);
 	json_number(json, "time_ns", (long long)monotonic_now());
+	json_number(json, "forked_children", arrlen(target->forked));
 	json_keep(session, json, CAPTURE_END, target);
 }

@@ -57,6 +57,7 @@ struct target {
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	int *links;               /* stb_ds */
+	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 };

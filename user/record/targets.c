@@ -51,6 +51,7 @@ static void target_free(struct session *session, struct target *target)
 	target_forget_image(session, target);
 	process_close(&target->process);
 	arrfree(target->links);
+	arrfree(target->forked);
 	free(target);
 }
 

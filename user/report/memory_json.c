@@ -262,6 +262,20 @@ static void put_metadata(struct report *report)
 	json_object_end(json);
 }
 
+#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
+
+static void put_children(struct json *json, yajl_val end)
+{
+	yajl_val count = tree_get(end, "forked_children");
+	char *text;
+
+	if (!YAJL_IS_INTEGER(count) || YAJL_GET_INTEGER(count) <= 0 ||
+		asprintf(&text, LIMITATION_CHILDREN, YAJL_GET_INTEGER(count)) < 0)
+		return;
+	json_text(json, text);
+	free(text);
+}
+
 static void put_limitations(struct report *report)
 {
 	struct json *json = &report->json;
@@ -280,6 +294,7 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_LOSSES);
 	if (!rank->end_json)
 		json_text(json, LIMITATION_CUT_OFF);
+	put_children(json, report->end);
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
 	if (rank->stacks_cut)
