@@ -55,6 +55,9 @@ $(BUILD)/user/%.o: user/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# The hash functions of stb_ds.h shift and read unaligned on purpose.
+$(BUILD)/user/model/stb_ds.o: override CFLAGS += -fno-sanitize=undefined
+
 # Sources that use the BPF skeleton need it made first.
 $(filter $(BUILD)/user/attach/%,$(OBJECTS)): | $(SKELETON)
 

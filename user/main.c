@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* hdtrace: which verb was asked for. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -20,19 +23,31 @@ static const struct verb verbs[] = {
 
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
-static void help_print(void)
+static void help_print(FILE *out)
 {
-	puts("hdtrace: explain the memory of a running training job, from outside\n");
-	puts("  hdtrace -p PID [-o FOLDER] [-d SECONDS | --steps N]\n");
+	fputs("hdtrace: explain the memory of a running training job, from outside\n\n", out);
+	fputs("  hdtrace -p PID [-o FOLDER] [-d SECONDS | --steps N]\n\n", out);
 	for (size_t index = 0; index < VERB_COUNT; index++)
-		printf("  hdtrace %-8s %s\n", verbs[index].name, verbs[index].summary);
-	puts("\n`hdtrace VERB --help` lists a verb's options; the manual is hdtrace(8).");
+		fprintf(out, "  hdtrace %-8s %s\n", verbs[index].name, verbs[index].summary);
+	fputs("\n`hdtrace VERB --help` lists a verb's options; the manual is hdtrace(8).\n", out);
 }
 
-int main(int argc, char **argv)
+/* A file that is opened later must not become standard output. */
+static void standard_descriptors_open(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int verb_dispatch(int argc, char **argv)
 {
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		help_print();
+		help_print(argc < 2 ? stderr : stdout);
 		return argc < 2 ? STATUS_USAGE : STATUS_COMPLETE;
 	}
 	if (!strcmp(argv[1], "--version")) {
@@ -46,4 +61,18 @@ int main(int argc, char **argv)
 		return verb_record(argc, argv);
 	fprintf(stderr, "hdtrace: there is no verb %s; `hdtrace --help` lists them\n", argv[1]);
 	return STATUS_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	standard_descriptors_open();
+	status = verb_dispatch(argc, argv);
+	/* A reader that has seen enough (EPIPE) is no failure. */
+	if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) {
+		fprintf(stderr, "hdtrace: cannot write to standard output: %s\n", strerror(errno));
+		return status == STATUS_COMPLETE || status == STATUS_LOST ? STATUS_FAILED : status;
+	}
+	return status;
 }

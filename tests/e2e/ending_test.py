@@ -19,7 +19,7 @@ def test_signal_ends_the_trace_and_writes_the_reports(context, name):
 
 @test
 def test_target_that_ends_ends_the_trace(context):
-    job = context.trained("loop", "--steps", "60", "--status", "4")
+    job = context.trained("loop", "--steps", "150", "--status", "4")
     tracer = context.attached(job)
     check_equal(job.wait(), 4, "exit code of the job")
     tracer.check_code(COMPLETE)

@@ -53,8 +53,8 @@ def skip(reason):
 # --- registry ---------------------------------------------------------------------
 
 class Test:
-    def __init__(self, name, function, timeout, needs_bpf):
-        self.name, self.function, self.timeout, self.needs_bpf = name, function, timeout, needs_bpf
+    def __init__(self, name, function, timeout, needs_bpf, file):
+        self.name, self.function, self.timeout, self.needs_bpf, self.file = name, function, timeout, needs_bpf, file
 
 
 REGISTERED = []
@@ -64,11 +64,11 @@ def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None):
     """Mark a test. With `each`, a list of values, one test a value: function(context, value)."""
     def register(function):
         if each is None:
-            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf))
+            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf, function.__module__))
         for value in each or ():
             def bound(context, value=value):
                 function(context, value)
-            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf))
+            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf, function.__module__))
         return function
     return register(function) if function else register
 
@@ -194,8 +194,7 @@ class Report:
     def event_counts(self):
         """(produced, received, lost) of the `live` section."""
         events = self.live["events"]
-        lost = events["lost"]
-        return events["produced"], events["received"], sum(lost.values()) if isinstance(lost, dict) else lost
+        return events["produced"], events["received"], events["lost"]
 
     def exists(self):
         return all(os.path.exists(self.path(name)) for name in ("memory.csv", "tasks.csv", "memory.json"))

@@ -29,7 +29,9 @@ POLL_SECONDS = 0.02
 
 
 def matches(test, patterns):
-    return not patterns or any(pattern in test.name or fnmatch.fnmatch(test.name, pattern) for pattern in patterns)
+    """By name, by a glob of names, or by the file it stands in (attach_test)."""
+    return not patterns or any(pattern in test.name or fnmatch.fnmatch(test.name, pattern) or pattern == test.file
+                               for pattern in patterns)
 
 
 def find_tests(patterns):
@@ -119,7 +121,8 @@ def processes_of(folder):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-k", "--match", action="append", metavar="PATTERN",
-                        help="only tests whose name has this in it or matches it as a glob; may be repeated")
+                        help="only tests whose name has this in it or matches it as a glob, or of that file (attach_test); "
+                             "may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the tests")
     parser.add_argument("--hdtrace", default=os.path.join(harness.TOP, "build", "hdtrace"), metavar="PATH")
     parser.add_argument("--work", default=os.path.join(harness.TOP, "build", "e2e"), metavar="DIR",

@@ -133,7 +133,7 @@ static void check_capabilities(struct doctor *doctor)
 		fclose(file);
 	for (size_t index = 0; index < sizeof(needed) / sizeof(needed[0]); index++)
 		check_add(doctor, effective >> needed[index].bit & 1 ? GOOD : BAD, needed[index].name,
-			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service", "to %s",
+			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service", "capability to %s",
 			needed[index].why);
 }
 
@@ -184,6 +184,19 @@ static void check_memory(struct doctor *doctor)
 
 /* --- one process ---------------------------------------------------------------------- */
 
+/* How many of the functions of the catalogue are there; which are not stands in the findings. */
+static void check_symbols(struct doctor *doctor, const struct library_plan *plan)
+{
+	size_t count, wanted = 0;
+	const struct catalogue_row *rows = catalogue_rows(&count);
+
+	for (size_t index = 0; index < count; index++)
+		wanted += rows[index].library == plan->role;
+	check_add(doctor, (size_t)arrlen(plan->points) == wanted ? GOOD : NOTE, library_role_name(plan->role),
+		"the lines below tell which are missing, and what is not reported without them", "%td of %zu symbols found",
+		arrlen(plan->points), wanted);
+}
+
 static void check_findings(struct doctor *doctor, const struct library_plan *plan)
 {
 	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
@@ -207,6 +220,7 @@ static bool check_library(struct doctor *doctor, const struct mapped_file *file,
 	if (counts) {
 		check_add(doctor, GOOD, library_role_name(role), NULL, "%s, build-id %s", file->path,
 			*plan.build_id ? plan.build_id : "none");
+		check_symbols(doctor, &plan);
 		check_findings(doctor, &plan);
 	}
 	library_plan_free(&plan);
@@ -301,8 +315,8 @@ static void json_print(const struct doctor *doctor)
 		const struct check *check = &doctor->checks[index];
 
 		yajl_gen_map_open(json);
-		json_pair(json, "check", check->name);
-		json_pair(json, "verdict", verdicts[check->verdict]);
+		json_pair(json, "name", check->name);
+		json_pair(json, "status", verdicts[check->verdict]);
 		json_pair(json, "text", check->text);
 		json_pair(json, "remedy", check->remedy);
 		yajl_gen_map_close(json);

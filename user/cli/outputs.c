@@ -1,38 +1,74 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* From a capture to all reports of all ranks, and what a person is told about it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "replay/replay.h"
 
 #define FOLDER_MODE 0777 /* less the umask */
 
-int folder_make(const char *path)
+/* One more folder of a path; *made becomes the length of the first that was not there before. */
+static int folder_add(const char *path, size_t *made)
+{
+	struct stat status;
+	int error;
+
+	if (!mkdir(path, FOLDER_MODE)) {
+		if (!*made)
+			*made = strlen(path);
+		return 0;
+	}
+	/* What exists counts, whatever else stands against making it (EROFS, EACCES). */
+	error = -errno;
+	if (stat(path, &status))
+		return error;
+	return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
+}
+
+int folder_make(const char *path, size_t *made)
 {
 	char *copy = strdup(path);
+	size_t first = 0;
 	int error = 0;
 
 	if (!copy)
 		return -ENOMEM;
-	for (char *at = copy + 1; *at && !error; at++) {
+	for (char *at = copy + 1; *path && *at && !error; at++) {
 		if (*at != '/')
 			continue;
 		*at = '\0';
-		if (mkdir(copy, FOLDER_MODE) && errno != EEXIST)
-			error = -errno;
+		error = folder_add(copy, &first);
 		*at = '/';
 	}
-	if (!error && mkdir(copy, FOLDER_MODE)) {
-		struct stat status;
-
-		error = errno != EEXIST ? -errno : stat(copy, &status) ? -errno : S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
-	}
+	if (!error)
+		error = folder_add(copy, &first);
+	if (error)
+		folder_unmake(path, first);
+	else if (made)
+		*made = first;
 	free(copy);
 	return error;
+}
+
+void folder_unmake(const char *path, size_t made)
+{
+	char *copy = made ? strdup(path) : NULL;
+
+	/* From the innermost outwards; one that is not empty stops it. */
+	while (copy && strlen(copy) >= made && (!rmdir(copy) || errno == ENOENT)) {
+		char *slash = strrchr(copy, '/');
+
+		if (!slash || slash == copy)
+			break;
+		*slash = '\0';
+	}
+	free(copy);
 }
 
 char *path_join(const char *folder, const char *name)
@@ -107,9 +143,10 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	}
 	if (options->quiet)
 		return 0;
+	/* Who reads the summary may have gone; the reports of other ranks are written all the same. */
 	error = report_summary(rank, out);
 	fprintf(out, "  reports           %s/rank_%d/\n\n", folder, rank->rank);
-	return error;
+	return error == -EIO ? 0 : error;
 }
 
 static void capture_tell(const char *capture, const struct replay_result *result)
@@ -129,6 +166,7 @@ int outputs_write(const char *capture, const char *folder, const struct output_o
 	struct replay_result result = {0};
 	int error, status = STATUS_COMPLETE;
 
+	signal(SIGPIPE, SIG_IGN);
 	if (!model) {
 		fprintf(stderr, "hdtrace: no memory\n");
 		return STATUS_FAILED;

@@ -83,6 +83,25 @@ static error_t pids_parse(const char *text, struct record_options *options, stru
 	return 0;
 }
 
+static int pid_compare(const void *left, const void *right)
+{
+	pid_t a = *(const pid_t *)left, b = *(const pid_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* In ascending order, which is that of ranks when nothing says more, and each once. */
+static void pids_sort(struct record_options *options)
+{
+	int count = 0;
+
+	qsort(options->pids, (size_t)options->pid_count, sizeof(options->pids[0]), pid_compare);
+	for (int index = 0; index < options->pid_count; index++)
+		if (!count || options->pids[index] != options->pids[count - 1])
+			options->pids[count++] = options->pids[index];
+	options->pid_count = count;
+}
+
 static error_t level_parse(const char *text, struct record_options *options, struct argp_state *state)
 {
 	if (!strcmp(text, "lite"))
@@ -166,10 +185,13 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_END:
+		pids_sort(&arguments->record);
 		if (arguments->run && !arguments->record.command)
 			argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
 		if (!arguments->run && !arguments->record.pid_count)
 			argp_error(state, "which process? -p PID");
+		if (arguments->record.steps && arguments->record.level == LEVEL_LITE)
+			argp_error(state, "--steps does not work with --level lite: steps are known from Python stacks");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -189,10 +211,15 @@ static int recording_do(struct arguments *arguments)
 {
 	struct record_result result = {0};
 	char *capture = NULL;
-	int error = folder_make(arguments->folder), status = STATUS_FAILED;
+	size_t made = 0;
+	int error = folder_make(arguments->folder, &made), status = STATUS_FAILED;
 
+	if (!error && access(arguments->folder, W_OK | X_OK)) {
+		error = -errno;
+		folder_unmake(arguments->folder, made);
+	}
 	if (error) {
-		fprintf(stderr, "hdtrace: cannot make the folder %s: %s; choose another one with -o\n", arguments->folder,
+		fprintf(stderr, "hdtrace: cannot write to the folder %s: %s; choose another one with -o\n", arguments->folder,
 			strerror(-error));
 		return STATUS_FAILED;
 	}
@@ -201,12 +228,17 @@ static int recording_do(struct arguments *arguments)
 		return STATUS_FAILED;
 	arguments->record.capture_path = capture;
 	error = recorder_run(&arguments->record, &result);
-	if (!error && !result.targets && !arguments->run) {
-		fprintf(stderr, "hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched; "
-				"`hdtrace doctor -p PID` tells what it sees\n");
+	if (!error && !result.targets) {
+		/* A command without PyTorch has run all the same. */
+		status = arguments->run && result.end != RECORD_END_CAPTURE ? STATUS_COMPLETE : STATUS_FAILED;
+		if (result.end != RECORD_END_CAPTURE && (!arguments->run || !arguments->output.quiet))
+			fprintf(stderr, "hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched%s\n",
+				arguments->run ? "" : "; `hdtrace doctor -p PID` tells what it sees");
 	} else if (!error) {
 		status = outputs_write(capture, arguments->folder, &arguments->output);
 	}
+	if (!result.targets)
+		folder_unmake(arguments->folder, made);
 	if (result.command_pid)
 		status = command_status(&result, status);
 	free(capture);

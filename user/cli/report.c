@@ -93,6 +93,7 @@ int verb_report(int argc, char **argv)
 	struct arguments arguments = {.output.formats = REPORT_ALL};
 	char *capture, *folder = NULL;
 	int error, status = STATUS_FAILED;
+	size_t made = 0;
 
 	argv[0] = "hdtrace report";
 	argp_err_exit_status = STATUS_USAGE;
@@ -104,12 +105,14 @@ int verb_report(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	folder = folder_path(&arguments, capture);
-	error = folder ? folder_make(folder) : -ENOMEM;
+	error = folder ? folder_make(folder, &made) : -ENOMEM;
 	if (error)
 		fprintf(stderr, "hdtrace: cannot make the folder %s: %s; choose another one with -o\n",
 			folder ? folder : "?", strerror(-error));
 	else
 		status = outputs_write(capture, folder, &arguments.output);
+	if (status == STATUS_FAILED)
+		folder_unmake(folder ? folder : "", made);
 	free(folder);
 	free(capture);
 	return status;

@@ -33,6 +33,7 @@ struct recorder {
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
 	uint64_t start, last_flush, last_progress, last_rescan;
+	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
 	bool progress; /* a terminal shows it */
 };
 
@@ -110,6 +111,26 @@ static void target_execed(struct recorder *recorder, struct target *target)
 	target->maps_stale = true;
 }
 
+/* A child that execs leaves what it had of its parent. */
+static void forked_forget(struct session *session, pid_t pid)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		pid_t *forked = session->targets[index]->forked;
+
+		for (ptrdiff_t child = arrlen(forked) - 1; child >= 0; child--)
+			if (forked[child] == pid)
+				arrdelswap(forked, child);
+	}
+}
+
+static void forked_keep(struct session *session, pid_t parent, pid_t pid)
+{
+	struct target *target = target_find(session, parent);
+
+	if (target && target->announced && !target->ended)
+		arrput(target->forked, pid);
+}
+
 static void watch_handle(void *context, const struct watch_event *event)
 {
 	struct recorder *recorder = context;
@@ -122,10 +143,12 @@ static void watch_handle(void *context, const struct watch_event *event)
 			target->maps_stale = true;
 		break;
 	case WATCH_EXEC:
+		forked_forget(session, event->pid);
 		if (target)
 			target_execed(recorder, target);
 		break;
 	case WATCH_FORKED:
+		forked_keep(session, event->parent, event->pid);
 		if (!target && descends(recorder, event->parent))
 			candidate_add(session, event->pid);
 		break;
@@ -150,7 +173,7 @@ static void maps_rescan(struct recorder *recorder)
 		if (target->ended || (!all && !target->maps_stale))
 			continue;
 		error = target_scan(session, target);
-		if (error && error != -ESRCH && process_is_alive(&target->process))
+		if (error && !session->capture_error && error != -ESRCH && process_is_alive(&target->process))
 			session_tell(session, "pid %d: cannot set probes: %s", target->process.pid, strerror(-error));
 	}
 	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
@@ -214,6 +237,7 @@ static int command_start(struct recorder *recorder, int *go)
 		close(gate[1]);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(127); /* hdtrace failed or died before it could trace */
 		close(gate[0]);
@@ -261,30 +285,58 @@ static const char *open_advice(int error)
 	case EPERM:
 	case EACCES:
 		return "no permission; run hdtrace as root (sudo)";
+	case EDEADLK:
+		return "this is hdtrace itself";
+	case ENOEXEC:
+		return "this is a kernel thread, no job";
 	case ENOSPC:
 		return "too many processes for one hdtrace";
 	}
 	return strerror(-error);
 }
 
-static int pids_add(struct session *session)
+/* Every process is looked at before the first is probed: all or none. */
+static int pids_open(struct session *session)
 {
 	for (int index = 0; index < session->options->pid_count; index++) {
 		pid_t pid = session->options->pids[index];
 		struct target *target;
-		int error = target_add(session, pid, &target);
+		int error = pid == getpid() ? -EDEADLK : target_add(session, pid, &target);
 
-		if (!error)
-			error = target_scan(session, target);
+		if (!error && !process_has_memory(&target->process))
+			error = -ENOEXEC;
 		if (error) {
 			fprintf(stderr, "hdtrace: pid %d: %s\n", pid, open_advice(error));
 			return error;
 		}
+		target_rank(session, target);
+	}
+	return 0;
+}
+
+static int pids_add(struct session *session)
+{
+	int error = pids_open(session);
+
+	for (ptrdiff_t index = 0; !error && index < arrlen(session->targets); index++) {
+		struct target *target = session->targets[index];
+		pid_t pid = target->process.pid;
+
+		error = target_scan(session, target);
+		if (error == -ESRCH || (error && !process_is_alive(&target->process))) {
+			session_tell(session, "pid %d has just ended", pid);
+			error = 0;
+			continue;
+		}
+		if (error && !session->capture_error)
+			fprintf(stderr, "hdtrace: pid %d: %s\n", pid, open_advice(error));
+		if (error)
+			return error;
 		if (!target->announced)
 			session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
 				pid, target->process.command);
 	}
-	return 0;
+	return error;
 }
 
 static int interest_add(struct recorder *recorder, int fd)
@@ -342,17 +394,9 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	error = capture_writer_open(options->capture_path, &session->capture);
-	if (error) {
-		fprintf(stderr, "hdtrace: cannot create %s: %s; choose another folder with -o\n", options->capture_path,
-			strerror(-error));
-		return error;
-	}
 	error = step_counter_open(session);
 	if (!error)
 		error = descriptors_open(recorder);
-	if (!error)
-		error = session_describe(session);
 	if (error)
 		fprintf(stderr, "hdtrace: cannot start: %s\n", strerror(-error));
 	return error;
@@ -388,7 +432,7 @@ static void progress_show(struct recorder *recorder, uint64_t now)
 	recorder->last_progress = now;
 	fprintf(stderr, "\rhdtrace: %.1f s, %llu events, %.1f MiB captured ", (double)(now - recorder->start) / 1e9,
 		(unsigned long long)session->records,
-		(double)capture_writer_bytes(session->capture) / (1 << 20));
+		session->capture ? (double)capture_writer_bytes(session->capture) / (1 << 20) : 0.0);
 }
 
 static void losses_flush(struct recorder *recorder, uint64_t now)
@@ -397,7 +441,8 @@ static void losses_flush(struct recorder *recorder, uint64_t now)
 		return;
 	recorder->last_flush = now;
 	session_keep_losses(&recorder->session);
-	capture_writer_flush(recorder->session.capture);
+	if (recorder->session.capture)
+		capture_writer_flush(recorder->session.capture);
 }
 
 static bool limit_reached(struct recorder *recorder, uint64_t now)
@@ -437,6 +482,10 @@ static void recorder_loop(struct recorder *recorder)
 		}
 		if (limit_reached(recorder, now))
 			break;
+		if (session->capture_error) {
+			recorder->result->end = RECORD_END_CAPTURE;
+			break;
+		}
 		if (!targets_check(recorder)) {
 			recorder->result->end = RECORD_END_EXIT;
 			break;
@@ -455,14 +504,15 @@ static void targets_finish(struct recorder *recorder)
 		[RECORD_END_DURATION] = "duration",
 		[RECORD_END_STEPS] = "steps",
 		[RECORD_END_SIGNAL] = "interrupt",
+		[RECORD_END_CAPTURE] = "capture",
 	};
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
-	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_end(session, session->targets[index], reasons[recorder->result->end]);
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);
-	}
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
 	tracer_read(session->tracer);
 	session_keep_losses(session);
@@ -478,7 +528,7 @@ static void targets_finish(struct recorder *recorder)
 		recorder->result->lost += target->lost_code + target->lost_capture;
 	}
 	recorder->result->events = session->records;
-	recorder->result->bytes = capture_writer_bytes(session->capture);
+	recorder->result->bytes = session->capture ? capture_writer_bytes(session->capture) : 0;
 }
 
 struct wasted_hook {
@@ -543,7 +593,8 @@ static void recorder_close(struct recorder *recorder)
 	watch_close(recorder->watch);
 	replay_free(session->replay);
 	model_free(session->model);
-	capture_writer_close(session->capture);
+	if (session->capture && capture_writer_close(session->capture) && !session->capture_error)
+		fprintf(stderr, "hdtrace: the end of %s could not be written\n", session->options->capture_path);
 	if (recorder->epoll >= 0)
 		close(recorder->epoll);
 	if (recorder->signals >= 0)
@@ -562,6 +613,8 @@ int recorder_run(const struct record_options *options, struct record_result *res
 	int error, go = -1;
 
 	memset(result, 0, sizeof(*result));
+	/* Who reads the messages may go; the trace goes on. */
+	recorder.pipe_handler = signal(SIGPIPE, SIG_IGN);
 	error = recorder_open(&recorder);
 	if (!error && options->command)
 		error = command_start(&recorder, &go);
@@ -584,7 +637,5 @@ int recorder_run(const struct record_options *options, struct record_result *res
 	if (go >= 0)
 		close(go);
 	recorder_close(&recorder);
-	if (!error && recorder.session.capture_error)
-		error = recorder.session.capture_error;
 	return error;
 }

@@ -12,13 +12,11 @@
 
 #include "probe/plan.h"
 
-
-
 #define RECORD_PIDS_MAX 128
 
 struct record_options {
 	const char *capture_path;
-	pid_t pids[RECORD_PIDS_MAX];
+	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
 	char **command; /* argv of a command to start, NULL: attach to pids */
 	double duration; /* seconds, 0: no limit */
@@ -30,7 +28,7 @@ struct record_options {
 	bool quiet, verbose;
 };
 
-enum record_end { RECORD_END_EXIT, RECORD_END_DURATION, RECORD_END_STEPS, RECORD_END_SIGNAL };
+enum record_end { RECORD_END_EXIT, RECORD_END_DURATION, RECORD_END_STEPS, RECORD_END_SIGNAL, RECORD_END_CAPTURE };
 
 struct record_result {
 	enum record_end end;

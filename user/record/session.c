@@ -40,18 +40,17 @@ static void capture_check(struct session *session, struct target *target, int er
 		return;
 	if (target)
 		target->lost_capture++;
-	if (!session->capture_error) {
+	/* A record that breaks its bounds is lost, the next one can be written. */
+	if (!session->capture_error && error != -EBADMSG && error != -E2BIG) {
 		session->capture_error = error;
-		session_tell(session, "cannot write the capture: %s; what was written until now stays readable",
-			strerror(-error));
+		fprintf(stderr, "hdtrace: cannot write %s: %s; the trace ends, what was written until now is reported\n",
+			session->options->capture_path, strerror(-error));
 	}
 }
 
 void session_keep(struct session *session, struct target *target, const struct event *record)
 {
 	capture_check(session, target, capture_writer_append(session->capture, record));
-	if (session->replay)
-		replay_record(session->replay, record);
 }
 
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code)
@@ -71,19 +70,22 @@ void session_keep_code(struct session *session, struct target *target, const str
 	capture_check(session, target, capture_writer_code(session->capture, target->index, &kept));
 }
 
+static void target_keep_losses(struct session *session, struct target *target)
+{
+	struct event_counters counters;
+
+	if (!target->announced || tracer_counters(session->tracer, target->index, &counters))
+		return;
+	counters.received = target->received;
+	counters.lost[LOSS_CODE] += target->lost_code;
+	counters.lost[LOSS_CAPTURE] += target->lost_capture;
+	capture_check(session, NULL, capture_writer_loss(session->capture, target->index, &counters));
+}
+
 void session_keep_losses(struct session *session)
 {
-	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
-		struct target *target = session->targets[index];
-		struct event_counters counters;
-
-		if (!target->announced || tracer_counters(session->tracer, target->index, &counters))
-			continue;
-		counters.received = target->received;
-		counters.lost[LOSS_CODE] += target->lost_code;
-		counters.lost[LOSS_CAPTURE] += target->lost_capture;
-		capture_writer_loss(session->capture, target->index, &counters);
-	}
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		target_keep_losses(session, session->targets[index]);
 }
 
 /* --- JSON records ------------------------------------------------------------ */
@@ -145,7 +147,7 @@ static const char *level_name(const struct session *session)
 	return session->options->level == LEVEL_LITE ? "lite" : "full";
 }
 
-int session_describe(struct session *session)
+static int session_describe(struct session *session)
 {
 	yajl_gen json = json_begin();
 	struct utsname system;
@@ -160,6 +162,37 @@ int session_describe(struct session *session)
 	json_text(json, "level", level_name(session));
 	json_number(json, "ring_size", (long long)session->options->ring_size);
 	return json_keep(session, json, CAPTURE_SESSION, NULL);
+}
+
+/* The step counter reads along what goes into the capture. */
+static void step_counter_take(void *context, const struct event *record)
+{
+	struct session *session = context;
+	int error = session->steps_error ? session->steps_error : replay_record(session->replay, record);
+
+	if (!error || session->steps_error)
+		return;
+	session->steps_error = error;
+	session_tell(session, "steps can no longer be counted (%s): end the trace by an interrupt", strerror(-error));
+}
+
+int session_capture_open(struct session *session)
+{
+	const char *path = session->options->capture_path;
+	int error;
+
+	if (session->capture)
+		return 0;
+	error = capture_writer_open(path, &session->capture);
+	if (error) {
+		fprintf(stderr, "hdtrace: cannot create %s: %s; choose another folder with -o\n", path,
+			strerror(-error));
+		session->capture_error = error;
+		return error;
+	}
+	if (session->replay)
+		capture_writer_observe(session->capture, step_counter_take, session);
+	return session_describe(session);
 }
 
 static void json_version(yajl_gen json, const char *key, const struct library_plan *plan)
@@ -200,11 +233,12 @@ static void json_libraries(yajl_gen json, const struct target *target)
 int target_describe(struct session *session, struct target *target)
 {
 	const struct library_plan *torch = target->libraries[LIBRARY_TORCH_CPU];
-	yajl_gen json = json_begin();
-	int error;
+	int error = session_capture_open(session);
+	yajl_gen json = error ? NULL : json_begin();
 
 	if (!json)
-		return -ENOMEM;
+		return error ? error : -ENOMEM;
+	target_rank(session, target);
 	json_number(json, "pid", target->process.pid);
 	json_number(json, "uid", target->process.uid);
 	json_text(json, "command", target->process.command);
@@ -226,6 +260,10 @@ int target_describe(struct session *session, struct target *target)
 	for (ptrdiff_t name = 0; torch && !error && name < arrlen(torch->operator_names); name++)
 		error = capture_writer_operator(session->capture, target->index, (uint16_t)name,
 			torch->operator_names[name], torch->operator_flags[name]);
+	/* Now, so that whatever becomes of us, the events that follow can be read. */
+	if (!error)
+		error = capture_writer_flush(session->capture);
+	capture_check(session, NULL, error);
 	target->announced = !error;
 	return error;
 }
@@ -237,10 +275,13 @@ void target_end(struct session *session, struct target *target, const char *reas
 	if (target->ended)
 		return;
 	target->ended = true;
+	/* Before the end, so that a capture with an end has the losses too. */
+	target_keep_losses(session, target);
 	json = target->announced ? json_begin() : NULL;
 	if (!json)
 		return;
 	json_text(json, "reason", reason);
 	json_number(json, "time_ns", (long long)monotonic_now());
+	json_number(json, "forked_children", arrlen(target->forked));
 	json_keep(session, json, CAPTURE_END, target);
 }

@@ -42,7 +42,7 @@ struct target {
 	uint16_t index;
 	struct process process;
 	long rank;
-	const char *rank_source;
+	const char *rank_source; /* NULL: no rank yet */
 	bool candidate;  /* a child that may turn out to train; no target yet */
 	bool scanned;    /* its maps were read at least once */
 	bool maps_stale; /* something was mapped since */
@@ -57,6 +57,7 @@ struct target {
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	int *links;               /* stb_ds */
+	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 };
@@ -64,7 +65,7 @@ struct target {
 struct session {
 	const struct record_options *options;
 	struct tracer *tracer;
-	struct capture_writer *capture;
+	struct capture_writer *capture; /* NULL until there is something to keep: an older one stays until then */
 	int capture_error;                 /* the first that writing met */
 	struct planned_library *libraries; /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
@@ -72,6 +73,7 @@ struct session {
 	/* Counting steps while recording, only where --steps asks for it. */
 	struct model *model;
 	struct replay *replay;
+	int steps_error; /* the first that counting met */
 	uint64_t records, bytes; /* received from the ring */
 };
 
@@ -80,11 +82,12 @@ uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 /* To a person, on stderr; nothing when --quiet. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Keep a record: in the capture, and for the step counter. */
+/* Keep a record in the capture. */
 void session_keep(struct session *session, struct target *target, const struct event *record);
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
 void session_keep_losses(struct session *session);
-int session_describe(struct session *session);                       /* CAPTURE_SESSION */
+/* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
+int session_capture_open(struct session *session);
 int target_describe(struct session *session, struct target *target); /* CAPTURE_TARGET and the names */
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
@@ -107,6 +110,8 @@ void invoked_forget(struct target *target);
  * looks at what it has mapped and probes what is new.
  */
 int target_add(struct session *session, pid_t pid, struct target **target);
+/* Its place in the job, unless it has one: the first time that it is needed. */
+void target_rank(const struct session *session, struct target *target);
 int candidate_add(struct session *session, pid_t pid);
 struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);

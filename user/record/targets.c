@@ -26,20 +26,24 @@
 static bool rank_taken(const struct session *session, long rank)
 {
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		if (session->targets[index]->rank == rank)
+		if (session->targets[index]->rank_source && session->targets[index]->rank == rank)
 			return true;
 	return false;
 }
 
-static void rank_choose(const struct session *session, struct target *target)
+void target_rank(const struct session *session, struct target *target)
 {
-	target->rank_source = "RANK";
-	if (process_environment_number(&target->process, "RANK", &target->rank) &&
-		!rank_taken(session, target->rank))
+	const char *source = "RANK";
+
+	if (target->rank_source)
 		return;
-	target->rank_source = "order of attach";
-	for (target->rank = 0; rank_taken(session, target->rank);)
-		target->rank++;
+	if (!process_environment_number(&target->process, "RANK", &target->rank) || target->rank > INT32_MAX ||
+		rank_taken(session, target->rank)) {
+		source = session->options->command ? "order of start" : "order of pid";
+		for (target->rank = 0; rank_taken(session, target->rank);)
+			target->rank++;
+	}
+	target->rank_source = source;
 }
 
 static void target_free(struct session *session, struct target *target)
@@ -47,6 +51,7 @@ static void target_free(struct session *session, struct target *target)
 	target_forget_image(session, target);
 	process_close(&target->process);
 	arrfree(target->links);
+	arrfree(target->forked);
 	free(target);
 }
 
@@ -72,7 +77,6 @@ static int target_enlist(struct session *session, struct target *target)
 	if (arrlen(session->targets) >= PROGRAM_TARGETS_MAX)
 		return -ENOSPC;
 	target->index = (uint16_t)arrlen(session->targets);
-	rank_choose(session, target);
 	arrput(session->targets, target);
 	return 0;
 }

@@ -51,6 +51,7 @@ static const char *const LIMITATIONS[] = {
 	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
 	"when they were not used."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
+#define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
 #define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
 #define LIMITATION_ARGUMENTS_CUT "Arguments of some operators are missing: users of blocks may be missing."
@@ -261,6 +262,20 @@ static void put_metadata(struct report *report)
 	json_object_end(json);
 }
 
+#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
+
+static void put_children(struct json *json, yajl_val end)
+{
+	yajl_val count = tree_get(end, "forked_children");
+	char *text;
+
+	if (!YAJL_IS_INTEGER(count) || YAJL_GET_INTEGER(count) <= 0 ||
+		asprintf(&text, LIMITATION_CHILDREN, YAJL_GET_INTEGER(count)) < 0)
+		return;
+	json_text(json, text);
+	free(text);
+}
+
 static void put_limitations(struct report *report)
 {
 	struct json *json = &report->json;
@@ -277,6 +292,9 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_ATTACHED);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
+	if (!rank->end_json)
+		json_text(json, LIMITATION_CUT_OFF);
+	put_children(json, report->end);
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
 	if (rank->stacks_cut)
@@ -395,7 +413,7 @@ static void put_live(struct report *report)
 	json_object(json);
 	json_put_tree(json, "attach_time_ns", tree_get(report->target, "attach_time_ns"));
 	json_key(json, "complete");
-	json_boolean(json, rank_complete(rank));
+	json_boolean(json, rank_complete(rank) && rank->end_json);
 	put_counts(json, rank);
 	json_put_text(json, "end_reason", tree_text(report->end, "reason"));
 	put_events(json, rank);

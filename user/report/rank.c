@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FOLDER_MODE 0777 /* less the umask */
 
@@ -34,6 +35,9 @@ static int file_write(const struct rank *rank, const struct report_options *opti
 	if (asprintf(&path, "%s/rank_%d_%s", folder, rank->rank, FILES[index].suffix) < 0)
 		return -ENOMEM;
 	error = FILES[index].write(rank, options, path);
+	/* One of an earlier trace would be taken for this one's. */
+	if (error == -ENODATA)
+		unlink(path);
 	free(path);
 	return error;
 }
@@ -48,9 +52,12 @@ int report_rank(const struct rank *rank, const struct report_options *options, u
 	error = folder_make(folder);
 	if (!error)
 		error = folder_make(rank_folder);
-	for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES) && !error; i++)
-		if (formats & FILES[i].format)
-			error = file_write(rank, options, rank_folder, i);
+	for (size_t i = 0; i < sizeof(FILES) / sizeof(*FILES) && (!error || error == -ENODATA); i++)
+		if (formats & FILES[i].format) {
+			int written = file_write(rank, options, rank_folder, i);
+
+			error = written ? written : error;
+		}
 	free(rank_folder);
 	return error;
 }

@@ -70,10 +70,19 @@ static void write_columns(FILE *out, const char *text, int columns, bool pad)
 		putc(' ', out);
 }
 
-/* file:line of a frame, in an allocated text. */
+/* The job's own line: innermost outside PyTorch, whose lines are the same for every job; else the innermost. */
+static const struct frame *frame_of_job(const struct stack *stack)
+{
+	for (uint32_t i = stack->frame_count; i > 0; i--)
+		if (!strstr(stack->frames[i - 1].file, "-packages/torch/") && stack->frames[i - 1].file[0] != '<')
+			return &stack->frames[i - 1];
+	return stack_leaf(stack);
+}
+
+/* file:line, in an allocated text. */
 static char *place_of(const struct stack *stack)
 {
-	const struct frame *leaf = stack_leaf(stack);
+	const struct frame *leaf = frame_of_job(stack);
 	char *text;
 
 	if (!leaf)

@@ -38,6 +38,8 @@ struct capture_writer {
 	uint8_t *output; /* struct capture_chunk, then the compressed records */
 	size_t output_size;
 	ZSTD_CCtx *compressor;
+	void (*observe)(void *context, const struct event *record);
+	void *observer; /* its context */
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -234,9 +236,18 @@ static int record_reserve(struct capture_writer *writer, size_t size, void **roo
 
 static void record_commit(struct capture_writer *writer, size_t size)
 {
+	if (writer->observe)
+		writer->observe(writer->observer, (const void *)(writer->records + writer->used));
 	writer->used += size;
 	writer->record_count++;
 	writer->record_total++;
+}
+
+void capture_writer_observe(struct capture_writer *writer, void (*observe)(void *context, const struct event *record),
+	void *context)
+{
+	writer->observe = observe;
+	writer->observer = context;
 }
 
 int capture_writer_append(struct capture_writer *writer, const struct event *record)

@@ -38,6 +38,13 @@ struct capture_code {
  */
 int capture_writer_open(const char *path, struct capture_writer **writer);
 
+/*
+ * From now on `observe` sees each record as it is kept, of whatever function: one that follows the capture while it is
+ * written gets just what a reader of the file will get. `record` is valid during the call only.
+ */
+void capture_writer_observe(struct capture_writer *writer, void (*observe)(void *context, const struct event *record),
+	void *context);
+
 /* Copies a record of any kind; -EBADMSG, and nothing kept, when it breaks the bounds of record.h. */
 int capture_writer_append(struct capture_writer *writer, const struct event *record);
 

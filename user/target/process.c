@@ -75,7 +75,8 @@ int process_refresh(struct process *process)
 	free(process->command);
 	free(process->executable);
 	free(process->environment);
-	process->executable = NULL;
+	process->executable = process->environment = NULL;
+	process->environment_size = 0;
 	process->command = command_read(process->pid);
 	if (!process->command)
 		return -ESRCH;
@@ -152,6 +153,15 @@ bool process_environment_number(const struct process *process, const char *name,
 	errno = 0;
 	*value = strtol(text, &end, 10);
 	return !errno && !*end && *value >= 0;
+}
+
+bool process_has_memory(const struct process *process)
+{
+	char path[PROC_PATH_MAX], target[PATH_MAX];
+
+	/* A kernel thread has the link, but it leads nowhere; so does that of a zombie. */
+	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
+	return readlink(path, target, sizeof(target)) >= 0 || errno != ENOENT;
 }
 
 bool process_is_alive(const struct process *process)

@@ -33,6 +33,9 @@ const char *process_environment(const struct process *process, const char *name)
 /* An environment variable as a number from 0 on; returns false when unset or no such number. */
 bool process_environment_number(const struct process *process, const char *name, long *value);
 
+/* False for a kernel thread, and for a process that has ended. */
+bool process_has_memory(const struct process *process);
+
 bool process_is_alive(const struct process *process);
 
 #endif

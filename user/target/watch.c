@@ -11,8 +11,13 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "model/containers.h"
+
+/* A record of another CPU may be so much older than the clock and not be in its ring yet. */
+#define SETTLE_NANOSECONDS 1000000u
 #define RING_PAGES 16 /* a power of two; a busy machine maps a few thousand files a second */
 
 struct cpu_ring {
@@ -20,7 +25,16 @@ struct cpu_ring {
 	struct perf_event_mmap_page *control;
 };
 
+/* An event that waits until nothing earlier can come from another CPU. */
+struct waiting_event {
+	struct watch_event event;
+	uint64_t time_ns;
+	uint64_t number; /* in order of reading */
+};
+
 struct watch {
+	struct waiting_event *waiting; /* stb_ds */
+	uint64_t number;
 	int epoll;
 	size_t page_size;
 	int cpu_count;
@@ -45,6 +59,10 @@ static int ring_open(struct watch *watch, int cpu)
 		.comm = 1,
 		.comm_exec = 1,
 		.task = 1,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1, /* the time is the last word of every record */
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1, /* side-band records do not count as wake-up events */
 		.wakeup_watermark = 1,
 	};
@@ -101,6 +119,7 @@ void watch_close(struct watch *watch)
 	}
 	if (watch->epoll >= 0)
 		close(watch->epoll);
+	arrfree(watch->waiting);
 	free(watch);
 }
 
@@ -132,6 +151,14 @@ static bool record_understand(const struct fork_record *record, struct watch_eve
 	return false;
 }
 
+static uint64_t ring_word(const char *data, uint64_t place, uint64_t size)
+{
+	uint64_t word;
+
+	memcpy(&word, data + place % size, sizeof(word));
+	return word;
+}
+
 static void ring_read(struct watch *watch, struct cpu_ring *ring,
 	void (*handle)(void *context, const struct watch_event *event), void *context)
 {
@@ -141,25 +168,52 @@ static void ring_read(struct watch *watch, struct cpu_ring *ring,
 	uint64_t tail = ring->control->data_tail;
 
 	while (tail < head) {
-		struct fork_record record = {0};
-		struct watch_event event;
+		uint64_t words[sizeof(struct fork_record) / sizeof(uint64_t)];
+		struct waiting_event waiting = {.number = watch->number++};
+		struct fork_record record;
 
-		/* Records are 8-byte aligned and may wrap; only their beginning matters here. */
-		for (size_t word = 0; word < sizeof(record) / sizeof(uint64_t); word++)
-			memcpy((char *)&record + word * sizeof(uint64_t),
-				data + (tail + word * sizeof(uint64_t)) % size, sizeof(uint64_t));
-		if (!record.header.size)
+		/* Records are 8-byte aligned and may wrap; only their beginning and the last word matter here. */
+		for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
+			words[word] = ring_word(data, tail + word * sizeof(words[0]), size);
+		memcpy(&record, words, sizeof(record));
+		if (record.header.size < sizeof(record.header) + sizeof(uint64_t))
 			break;
-		if (record_understand(&record, &event))
-			handle(context, &event);
+		waiting.time_ns = ring_word(data, tail + record.header.size - sizeof(uint64_t), size);
+		if (record_understand(&record, &waiting.event)) {
+			/* A mapping is looked at now; and again in its turn, should its process be unknown now. */
+			if (waiting.event.kind == WATCH_MAPPED)
+				handle(context, &waiting.event);
+			arrput(watch->waiting, waiting);
+		}
 		tail += record.header.size;
 	}
 	__atomic_store_n(&ring->control->data_tail, tail, __ATOMIC_RELEASE);
 }
 
+static int waiting_compare(const void *left, const void *right)
+{
+	const struct waiting_event *a = left, *b = right;
+
+	if (a->time_ns != b->time_ns)
+		return a->time_ns < b->time_ns ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
 void watch_read(struct watch *watch, void (*handle)(void *context, const struct watch_event *event), void *context)
 {
+	struct timespec now;
+	uint64_t settled;
+	ptrdiff_t due = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	settled = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - SETTLE_NANOSECONDS;
 	for (int index = 0; index < watch->cpu_count; index++)
 		if (watch->rings[index].control)
 			ring_read(watch, &watch->rings[index], handle, context);
+	if (!arrlen(watch->waiting))
+		return;
+	qsort(watch->waiting, arrlenu(watch->waiting), sizeof(watch->waiting[0]), waiting_compare);
+	while (due < arrlen(watch->waiting) && watch->waiting[due].time_ns < settled)
+		handle(context, &watch->waiting[due++].event);
+	arrdeln(watch->waiting, 0, due);
 }

@@ -30,7 +30,11 @@ void watch_close(struct watch *watch);
 /* One epoll descriptor, readable when there is something to read. */
 int watch_descriptor(const struct watch *watch);
 
-/* Hand over everything that waits. The order between CPUs is not kept. */
+/*
+ * Hand over what waits, in the order in which it happened on all CPUs: a child
+ * is known before it execs. What is younger than a millisecond waits for the
+ * next call, but mappings are handed over at once, and once more in their turn.
+ */
 void watch_read(struct watch *watch, void (*handle)(void *context, const struct watch_event *event), void *context);
 
 #endif
