@@ -58,7 +58,8 @@ static char *command_read(pid_t pid)
 			free(text);
 			return NULL;
 		}
-		text[strcspn(text, "\n")] = '\0';
+		if (text)
+			text[strcspn(text, "\n")] = '\0';
 		return text;
 	}
 	for (size_t index = 0; index + 1 < size; index++)
@@ -75,7 +76,8 @@ int process_refresh(struct process *process)
 	free(process->command);
 	free(process->executable);
 	free(process->environment);
-	process->executable = NULL;
+	process->executable = process->environment = NULL;
+	process->environment_size = 0;
 	process->command = command_read(process->pid);
 	if (!process->command)
 		return -ESRCH;
