@@ -26,14 +26,19 @@ struct argument_list {
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
 {
 	struct thread_state *thread = hit->thread;
-	struct tensor_argument argument = {};
-	__u64 storage = 0, offset = thread->tensor_count * sizeof(argument);
+	__u64 storage = 0, offset = thread->tensor_count * sizeof(struct tensor_argument);
+	__u64 span[STORAGE_SPAN_MAX / sizeof(__u64)], bytes = hit->settings->storage_bytes / sizeof(__u64);
+	struct tensor_argument argument;
 
 	/* An undefined tensor and one without storage have nothing to tell. */
+	asm volatile("" : "+r"(bytes));
 	if (!tensor || READ_USER(storage, tensor + hit->settings->tensor_storage) || !storage ||
-		READ_USER(argument.data, storage + hit->settings->storage_data) || !argument.data)
+		bytes >= STORAGE_SPAN_MAX / sizeof(__u64) ||
+		bpf_probe_read_user(span, (bytes + 1) * sizeof(__u64), (void *)(storage + hit->settings->storage_data)) ||
+		!span[0])
 		return;
-	READ_USER(argument.bytes, storage + hit->settings->storage_bytes);
+	argument.data = span[0];
+	argument.bytes = span[bytes];
 	asm volatile("" : "+r"(offset));
 	offset &= TENSORS_SIZE - 1;
 	*(struct tensor_argument *)(thread->record.tail + offset) = argument;

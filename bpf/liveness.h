@@ -51,8 +51,12 @@ static __always_inline bool call_is_alive(const struct call_frame *call, __u64 s
 	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
 }
 
-/* Forget frames that ended; returns how many are alive. */
-static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
+/*
+ * Forget frames that ended; returns how many are alive. Autograd being excluded
+ * proves enough of a frame that was entered so, where nothing but operators can
+ * exclude it; `strict` asks for its word and the position of the Python code too.
+ */
+static __noinline __u32 frames_alive(struct hit *hit, bool guarded, bool strict)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 count = thread->frame_count, alive = 0;
@@ -63,11 +67,14 @@ static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
 	for (__u32 index = 0; index < FRAMES_DEPTH_MAX; index++) {
 		struct operator_frame *frame = &thread->frames[index];
 
-		if (index >= count || (frame->guarded && !guarded) || !call_is_alive(&frame->call, hit->stack_pointer))
+		if (index >= count || frame->call.place <= hit->stack_pointer || (frame->guarded && !guarded))
+			break;
+		if ((strict || !frame->guarded) && !call_is_alive(&frame->call, hit->stack_pointer))
 			break;
 		alive = index + 1;
 	}
-	if (alive && thread->position.frame) {
+	if (alive && alive <= FRAMES_DEPTH_MAX && thread->position.frame &&
+		(strict || !thread->frames[alive - 1].guarded)) {
 		python_position_read(hit->settings, &now);
 		if (now.frame != thread->position.frame || now.instruction != thread->position.instruction)
 			alive = 0;
@@ -90,7 +97,7 @@ static __always_inline __u32 frames_alive_around(struct hit *hit, const struct h
 		thread->frame_count = last;
 		thread->running = 0;
 	}
-	return frames_alive(hit, guarded);
+	return frames_alive(hit, guarded, true);
 }
 
 static __always_inline bool engine_is_alive(struct hit *hit)

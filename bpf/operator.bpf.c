@@ -28,7 +28,7 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 		return 0;
 	event_fill(&record->event, hit, EVENT_TENSORS, sizeof(*record) + size, 0);
 	record->tensor_count = (__u16)hit->thread->tensor_count;
-	event_send(hit, record, sizeof(*record) + size, false);
+	event_send(hit, record, sizeof(*record) + size);
 	return 0;
 }
 
@@ -54,6 +54,8 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 			frame->stack = thread->frames[0].stack;
 		else
 			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
+	} else if (!depth) {
+		thread->position.frame = 0; /* not read: frames are told by their words alone */
 	}
 	if (engine_is_alive(hit))
 		flags |= EVENT_BACKWARD;
@@ -67,15 +69,28 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	record->hook = description->hook;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(hit, record, size, frame_count) && frame_count)
+	if (!event_send(hit, record, size) && frame_count)
 		python_stack_forget(hit, frame->stack);
 	if (walk.total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
 	return 0;
 }
 
+/* Set by the loader: keep hook_hits. */
+const volatile bool count_hooks __weak = false;
+
 /* "profiler::_record_function_enter" and its likes: the operators that begin and end profiler ranges. */
 #define PROFILER_NAMESPACE 0x72656c69666f7270ULL /* "profiler", little-endian */
+
+/* Does a redispatch with these keys lead to a backend kernel? */
+static __always_inline bool keys_are_last(const struct hit *hit, const struct hook_description *description, __u64 keys)
+{
+	__u64 backend = hit->settings->keys_backend;
+
+	if (description->flags & HOOK_BEFORE_SELECT)
+		backend |= backend + 1; /* the bit above the backends' is BackendSelect's */
+	return !(keys & ~backend);
+}
 
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
@@ -98,6 +113,7 @@ SEC("uprobe.multi")
 int operator_hit(struct pt_regs *context)
 {
 	__u64 cookie = bpf_get_attach_cookie(context), excluded;
+	struct hook_counters *counted = NULL;
 	__u32 index = COOKIE_HOOK(cookie), depth = 0;
 	struct hook_description *description = bpf_map_lookup_elem(&hooks, &index);
 	struct operator_frame *frame;
@@ -107,10 +123,15 @@ int operator_hit(struct pt_regs *context)
 	if (!description || !hit_begin(&hit, context, cookie))
 		return 0;
 	thread = hit.thread;
+	if (count_hooks) {
+		counted = bpf_map_lookup_elem(&hook_hits, &index);
+		if (counted)
+			counted->hits++;
+	}
 	/* Now as it is when the function is entered. */
 	hit.stack_pointer += (__s64)description->stack_adjust;
 	if (description->keys_register != HOOK_NO_KEYS &&
-		(arch_register(context, description->keys_register) & ~hit.settings->keys_backend))
+		!keys_are_last(&hit, description, arch_register(context, description->keys_register)))
 		return 0;
 	excluded = keys_excluded(&hit);
 	depth = frames_alive_around(&hit, description, autograd_is_excluded(&hit, excluded));
@@ -122,11 +143,11 @@ int operator_hit(struct pt_regs *context)
 	}
 	frame = &thread->frames[depth];
 	frame_fill(context, &hit, description, excluded, frame);
-	if (!depth)
-		python_position_read(hit.settings, &thread->position);
 	thread->frame_count = depth + 1;
 	if (description->hook == HOOK_REDISPATCH)
 		thread->running = depth + 1;
+	if (counted)
+		counted->records++;
 	return operator_send(context, &hit, description, frame, depth);
 }
 
@@ -171,7 +192,6 @@ int operator_invoked(struct pt_regs *context)
 	frame->hook = HOOK_REDISPATCH;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);
-	python_position_read(hit.settings, &thread->position);
 	record = RECORD_HEAD(thread, invoked_event);
 	frame_count = python_stack_read(&hit, 0, &frame->stack, &flags);
 	thread->frame_count = thread->running = 1;
@@ -185,7 +205,7 @@ int operator_invoked(struct pt_regs *context)
 	record->definition = definition;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(&hit, record, size, true) && frame_count)
+	if (!event_send(&hit, record, size) && frame_count)
 		python_stack_forget(&hit, frame->stack);
 	return 0;
 }

@@ -32,7 +32,8 @@ static __always_inline void python_position_read(const struct target_settings *s
 	position->instruction = 0;
 	position->frame = python_innermost(settings);
 	if (position->frame)
-		READ_USER(position->instruction, position->frame + settings->frame_instruction);
+		READ_USER(position->instruction,
+			position->frame + settings->frame_base + settings->frame_instruction);
 }
 
 struct python_walk {
@@ -40,7 +41,8 @@ struct python_walk {
 	const struct target_settings *settings;
 	__u64 frame;
 	__u64 identity;
-	__u32 offset; /* into the record's tail */
+	__u64 innermost; /* instruction of the innermost frame */
+	__u32 offset;    /* into the record's tail */
 	__u32 count;
 	bool fault;
 };
@@ -53,31 +55,38 @@ static __always_inline __u64 identity_mix(__u64 identity, __u64 value)
 	return identity ^ (identity >> 29);
 }
 
+static __always_inline __u64 span_field(const __u64 *span, __u32 offset)
+{
+	__u64 index = offset / sizeof(__u64);
+
+	asm volatile("" : "+r"(index)); /* keep the check next to the use, for the verifier */
+	return index < FRAME_SPAN_MAX / sizeof(__u64) ? span[index] : 0;
+}
+
 static long python_walk_frame(__u32 index, struct python_walk *walk)
 {
 	const struct target_settings *settings = walk->settings;
-	struct python_frame frame = {};
-	__u64 previous = 0;
-	__u64 offset;
+	__u64 span[FRAME_SPAN_MAX / sizeof(__u64)], offset = walk->offset, size = settings->frame_span;
+	struct python_frame frame;
 
 	if (!walk->frame)
 		return 1;
-	if (READ_USER(frame.code, walk->frame + settings->frame_code) ||
-		READ_USER(previous, walk->frame + settings->frame_previous) ||
-		READ_USER(frame.instruction, walk->frame + settings->frame_instruction) ||
-		READ_USER(frame.self, walk->frame + settings->frame_self)) {
+	if (size > FRAME_SPAN_MAX || bpf_probe_read_user(span, size, (void *)(walk->frame + settings->frame_base))) {
 		walk->fault = true;
 		return 1;
 	}
-	walk->frame = previous;
-	offset = walk->offset;
-	asm volatile("" : "+r"(offset)); /* keep the check next to the use, for the verifier */
+	frame.code = span_field(span, settings->frame_code);
+	frame.instruction = span_field(span, settings->frame_instruction);
+	frame.self = span_field(span, settings->frame_self);
+	walk->frame = span_field(span, settings->frame_previous);
+	if (!index)
+		walk->innermost = frame.instruction;
+	asm volatile("" : "+r"(offset));
 	offset &= TAIL_MASK;
 	*(struct python_frame *)(walk->thread->record.tail + offset) = frame;
 	walk->offset += sizeof(frame);
 	walk->count++;
-	walk->identity = identity_mix(identity_mix(identity_mix(walk->identity, frame.code), frame.instruction),
-		frame.self);
+	walk->identity = identity_mix(identity_mix(walk->identity, frame.instruction), frame.code ^ frame.self);
 	return 0;
 }
 
@@ -139,7 +148,7 @@ static __noinline int code_send(struct hit *hit, __u64 code)
 	size = sizeof(*buffer) - CODE_TABLE_BYTES + code_table_read(hit, buffer);
 	event_fill(&buffer->head.event, hit, EVENT_CODE, (__u32)size, 0);
 	buffer->head.code = code;
-	if (size <= sizeof(*buffer) && event_send(hit, buffer, size, true))
+	if (size <= sizeof(*buffer) && event_send(hit, buffer, size))
 		bpf_map_update_elem(&codes_sent, &key, &identity, BPF_ANY);
 	return 0;
 }
@@ -168,7 +177,8 @@ static long codes_send_one(__u32 index, struct codes_walk *walk)
 /*
  * Write the frames, innermost first, into the record's tail from `offset` on;
  * returns their number, 0 when this thread has sent the same stack before.
- * The identity is 0 without Python, and the flags tell what is missing.
+ * The identity is 0 without Python, and the flags tell what is missing. The
+ * thread's position is the innermost frame's.
  */
 static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *identity, __u8 *flags)
 {
@@ -183,9 +193,11 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 	__u64 slot;
 
 	*identity = 0;
+	hit->thread->position.frame = walk.frame;
 	if (!walk.frame)
 		return 0;
 	bpf_loop(EVENT_FRAMES_MAX, python_walk_frame, &walk, 0);
+	hit->thread->position.instruction = walk.innermost;
 	if (walk.fault) {
 		*flags |= EVENT_STACK_LOST;
 		loss_count(hit->target, LOSS_STACK);

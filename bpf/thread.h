@@ -13,7 +13,7 @@
 #include "arch.h"
 
 #define FRAMES_DEPTH_MAX 16
-#define STACK_CACHE_SIZE 256
+#define STACK_CACHE_SIZE 1024 /* a step has some hundred stacks */
 
 /* A function that was entered: alive while its word still stands at its place. */
 struct call_frame {
@@ -114,6 +114,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct hook_description);
 } hooks __weak SEC(".maps");
+
+/* Statistics: threads may overwrite each other's counts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROGRAM_HOOKS_MAX);
+	__type(key, __u32);
+	__type(value, struct hook_counters);
+} hook_hits __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

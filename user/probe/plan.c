@@ -38,7 +38,7 @@ void plan_find(struct library_plan *plan, bool good, bool fatal, const char *rem
 static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 {
 	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, row->symbol);
-	struct plan_point point = {.program = row->program};
+	struct plan_point point = {.program = row->program, .full_only = row->full_only};
 	struct entry_place place;
 	int error;
 
