@@ -34,6 +34,8 @@ unit: $(UNIT_PROGRAMS)
 sanitize:
 	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" ASAN_OPTIONS=detect_leaks=0 unit
 
+programs: $(UNIT_PROGRAMS) $(BENCH_PROGRAMS)
+
 # --- fuzz: a short run each; what was found stays in the corpus ------------------
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libhdtrace.a $(FLAGS)
@@ -58,7 +60,7 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	$(call say,BENCH)$(CC) $(ALL_CFLAGS) -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
 
 bench: all $(BENCH_PROGRAMS)
-	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench
+	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------
@@ -75,8 +77,8 @@ check-docs:
 # Both compilers, warnings are errors, nothing left from before.
 check-build:
 	@rm -rf $(BUILD)/check-gcc $(BUILD)/check-clang
-	$(AGAIN) BUILD=$(BUILD)/check-gcc CC=gcc WERROR=1 all
-	$(AGAIN) BUILD=$(BUILD)/check-clang CC=$(CLANG) WERROR=1 all
+	$(AGAIN) BUILD=$(BUILD)/check-gcc CC=gcc WERROR=1 all programs
+	$(AGAIN) BUILD=$(BUILD)/check-clang CC=$(CLANG) WERROR=1 all programs
 	@echo "gcc and clang: no warning"
 
 # The BPF programs of the other machine; nothing here can run them.
@@ -102,4 +104,4 @@ check:
 	@scripts/setup --tests
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: unit sanitize fuzz fuzz-run e2e bench check check-docs check-build check-bpf check-install
+.PHONY: programs unit sanitize fuzz fuzz-run e2e bench check check-docs check-build check-bpf check-install
