@@ -27,9 +27,10 @@ void plan_find(struct library_plan *plan, bool good, bool fatal, const char *rem
 	if (vasprintf(&finding.what, format, arguments) < 0)
 		finding.what = NULL;
 	va_end(arguments);
+	if (!finding.what)
+		return;
 	finding.remedy = remedy ? strdup(remedy) : NULL;
-	if (finding.what)
-		arrput(plan->findings, finding);
+	arrput(plan->findings, finding);
 }
 
 /* --- catalogue ------------------------------------------------------------------ */
