@@ -7,9 +7,13 @@ DESTDIR ?=
 V ?= 0
 WERROR ?= $(if $(CI),1,0)
 
-CC ?= gcc
+# Make itself sets CC to cc: that is not a choice of anybody's.
+ifeq ($(origin CC),default)
+  CC := gcc
+endif
 CLANG ?= clang
 BPFTOOL ?= $(or $(shell command -v bpftool 2>/dev/null),/usr/sbin/bpftool)
+JOBS ?= $(shell nproc)
 ARCH := $(shell uname -m | sed -e s/aarch64/arm64/)
 BPF_ARCH := $(ARCH:x86_64=x86)
 
@@ -20,9 +24,10 @@ endif
 PACKAGES := libbpf libelf libzstd libxxhash yajl
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DHDTRACE_VERSION='"$(VERSION)"' $(WARNINGS) -fstack-protector-strong \
-	-Iinclude -Iuser -I$(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
-LIBS = $(shell pkg-config --libs $(PACKAGES)) -lZydis -lZycore -lstdc++ -lm
+ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS)
+BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DHDTRACE_VERSION='"$(VERSION)"' $(WARNINGS) -fstack-protector-strong \
+	-Iinclude -Iuser -isystem $(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lZydis -lZycore -lstdc++ -lm
 
 # Everything under user/ but the program itself is a library, which tests link too.
 SOURCES := $(wildcard user/*/*.c)
@@ -33,15 +38,30 @@ SKELETON := $(BUILD)/hdtrace.skel.h
 
 all: $(BUILD)/hdtrace
 
+bpf: $(BUILD)/hdtrace.bpf.o
+
 help:
 	@echo 'make                 build $(BUILD)/hdtrace'
 	@echo 'make demo            set up, build, trace a small training job, show the report'
-	@echo 'make check           set up and run every test'
+	@echo 'make check           set up and run every test; CHECKS="unit lint" only these'
 	@echo 'make bench           measure overhead and report speed'
 	@echo 'make install         install under $$(DESTDIR)$$(PREFIX) (now $(PREFIX))'
 	@echo 'make clean           remove what was built'
-	@echo 'make compile_commands.json, make format, make lint'
+	@echo 'make unit sanitize fuzz e2e check-build check-bpf check-docs check-install check-format lint'
+	@echo '                     one part of the checks; make e2e MATCH=NAME: only the tests named so'
+	@echo 'make format          lay out the sources as .clang-format says'
+	@echo 'make compile_commands.json'
 	@echo 'variables: V=1 (show commands), CC=clang, WERROR=1, CFLAGS=…, BUILD=DIR'
+
+# --- what everything was built with: other flags, another build -----------------
+
+FLAGS := $(BUILD)/flags
+
+$(FLAGS): always
+	@pkg-config --exists 'libbpf >= 1.4' $(PACKAGES) || { echo 'libraries are missing: run scripts/setup' >&2; exit 1; }
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS) $(CLANG) $(BPF_ARCH))' | cmp -s - $@ || \
+		printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(LIBS) $(CLANG) $(BPF_ARCH))' >$@
 
 # --- program -----------------------------------------------------------------
 
@@ -51,9 +71,9 @@ $(BUILD)/hdtrace: $(BUILD)/user/main.o $(BUILD)/libhdtrace.a
 $(BUILD)/libhdtrace.a: $(OBJECTS)
 	$(call say,AR)rm -f $@ && ar rcs $@ $^
 
-$(BUILD)/user/%.o: user/%.c Makefile
+$(BUILD)/user/%.o: user/%.c $(FLAGS)
 	@mkdir -p $(@D)
-	$(call say,CC)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC)$(CC) $(ALL_CFLAGS) -MD -MP -c -o $@ $<
 
 # The hash functions of stb_ds.h shift and read unaligned on purpose.
 $(BUILD)/user/model/stb_ds.o: override CFLAGS += -fno-sanitize=undefined
@@ -63,7 +83,7 @@ $(filter $(BUILD)/user/attach/%,$(OBJECTS)): | $(SKELETON)
 
 # --- BPF: one object a file, linked into one, made a skeleton ------------------
 
-$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,BPF)$(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra -Wno-unused-parameter \
 		$(if $(filter 1,$(WERROR)),-Werror) -Iinclude -Ivmlinux -I/usr/include/$(shell uname -m)-linux-gnu \
@@ -73,7 +93,7 @@ $(BUILD)/hdtrace.bpf.o: $(BPF_OBJECTS)
 	$(call say,BPFLINK)$(BPFTOOL) gen object $@ $^
 
 $(SKELETON): $(BUILD)/hdtrace.bpf.o
-	$(call say,SKEL)$(BPFTOOL) gen skeleton $< name hdtrace_bpf >$@
+	$(call say,SKEL)echo '/* NOLINTBEGIN */' >$@ && $(BPFTOOL) gen skeleton $< name hdtrace_bpf >>$@ && echo '/* NOLINTEND */' >>$@
 
 # --- tests -------------------------------------------------------------------
 
@@ -93,25 +113,38 @@ install: all
 	install -D -m 644 docs/report.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/report.schema.json
 
 clean:
-	rm -rf $(BUILD) compile_commands.json
+	@rm -rf $(BUILD) compile_commands.json
 
 FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' | grep -v '^vmlinux/')
 format:
-	clang-format -i $(FORMATTED)
+	@clang-format -i $(FORMATTED)
 
 check-format:
-	clang-format --dry-run -Werror $(FORMATTED)
+	@clang-format --dry-run -Werror $(FORMATTED)
+	@echo "$(words $(FORMATTED)) files are laid out as .clang-format says"
 
-lint: compile_commands.json $(SKELETON)
-	clang-tidy --quiet -p . $(SOURCES) user/main.c
+# One source a run, since clang-tidy 14 carries the state of its checks from one to
+# the next. It is looked at again when its object is: when it or a header changed.
+LINTED := $(SOURCES) user/main.c
+
+$(BUILD)/lint/%.log: $(BUILD)/%.o .clang-tidy | compile_commands.json
+	@mkdir -p $(@D)
+	$(call say,LINT)clang-tidy --quiet -p . $*.c >$@ 2>/dev/null || { cat $@ >&2; exit 1; }
+
+lint-run: $(LINTED:%.c=$(BUILD)/lint/%.log)
+
+lint:
+	$(AGAIN) -k lint-run
+	@echo "$(words $(LINTED)) files: nothing to complain about"
 
 # One entry a source, from the very command that make would run.
-compile_commands.json: Makefile
-	$(call say,GEN)sep='['; for source in $(SOURCES) user/main.c; do \
+LISTED := $(LINTED) $(UNIT_SOURCES) $(FUZZ_SOURCES) $(BENCH_SOURCES)
+compile_commands.json: $(FLAGS) $(LISTED)
+	$(call say,GEN)sep='['; for source in $(LISTED); do \
 		printf '%s\n {"directory": "%s", "file": "%s", "command": "%s -c %s"}' "$$sep" "$(CURDIR)" "$$source" \
 			"$(CC) $(subst ",\\\",$(ALL_CFLAGS))" "$$source"; sep=','; \
 	done >$@ && printf '\n]\n' >>$@
 
-.PHONY: all help demo check bench install clean format check-format lint
+.PHONY: all bpf help demo install clean format check-format lint lint-run always
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

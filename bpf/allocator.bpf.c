@@ -6,6 +6,7 @@
  */
 #include "emit.h"
 #include "liveness.h"
+#include "stack.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -14,7 +15,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline __u32 hit_depth(struct hit *hit)
 {
-	return hit->thread->frame_count ? frames_alive(hit, autograd_is_excluded(hit, keys_excluded(hit))) : 0;
+	struct thread_state *thread = hit->thread;
+
+	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing. */
+	if (thread->frame_count)
+		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), false);
+	return *(volatile __u32 *)&thread->frame_count;
 }
 
 /* New(this, pointer, bytes) */
@@ -35,7 +41,7 @@ int memory_allocated(struct pt_regs *context)
 	record->stack = 0;
 	if (!depth && hit.settings->level == LEVEL_FULL && record->bytes >= STACK_BYTES_MIN)
 		frame_count = python_stack_read(&hit, 0, &record->stack, &flags);
-	if (engine_is_alive(&hit))
+	if (!depth && engine_is_alive(&hit))
 		flags |= EVENT_BACKWARD;
 	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
 	event_fill(&record->event, &hit, EVENT_ALLOCATE, size, depth);
@@ -43,7 +49,7 @@ int memory_allocated(struct pt_regs *context)
 	record->frame_count = (__u16)frame_count;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(&hit, record, size, frame_count) && frame_count)
+	if (!event_send(&hit, record, size) && frame_count)
 		python_stack_forget(&hit, record->stack);
 	return 0;
 }
@@ -59,7 +65,7 @@ int memory_freed(struct pt_regs *context)
 		return 0;
 	event_fill(&record.event, &hit, EVENT_FREE, sizeof(record), hit_depth(&hit));
 	record.address = arch_register(context, 1);
-	event_send(&hit, &record, sizeof(record), false);
+	event_send(&hit, &record, sizeof(record));
 	return 0;
 }
 
@@ -76,8 +82,8 @@ int storage_resized(struct pt_regs *context)
 	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit));
 	storage = arch_register(context, 0);
 	READ_USER(record.address, storage + hit.settings->storage_data);
-	READ_USER(record.bytes_before, storage + hit.settings->storage_bytes);
+	READ_USER(record.bytes_before, storage + hit.settings->storage_data + hit.settings->storage_bytes);
 	record.bytes_after = arch_register(context, 1);
-	event_send(&hit, &record, sizeof(record), false);
+	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

@@ -29,7 +29,7 @@ static __always_inline void storage_read(const struct target_settings *settings,
 	if (READ_USER(tensor, tensor_pointer) || READ_USER(storage, tensor + settings->tensor_storage) || !storage)
 		return;
 	READ_USER(argument->data, storage + settings->storage_data);
-	READ_USER(argument->bytes, storage + settings->storage_bytes);
+	READ_USER(argument->bytes, storage + settings->storage_data + settings->storage_bytes);
 }
 
 /* AccumulateGrad::apply(hidden result, this, std::vector<Tensor> &&gradients) */
@@ -48,6 +48,6 @@ int gradient_accumulated(struct pt_regs *context)
 			&record.variable);
 	if (!READ_USER(gradients, arch_register(context, 2)))
 		storage_read(hit.settings, gradients, &record.gradient);
-	event_send(&hit, &record, sizeof(record), false);
+	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

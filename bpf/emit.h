@@ -8,6 +8,8 @@
 /* Set by the loader: the reader is woken when so many bytes wait; it also polls. */
 const volatile __u32 wake_bytes __weak = 1 << 20;
 
+#define WAKE_CHECK_MASK 15
+
 static __always_inline void event_fill(struct event *event, const struct hit *hit, __u16 kind, __u32 size, __u8 depth)
 {
 	event->time_ns = bpf_ktime_get_ns();
@@ -20,22 +22,21 @@ static __always_inline void event_fill(struct event *event, const struct hit *hi
 	event->flags = 0;
 }
 
-/*
- * Returns false when the ring is full; the record is then counted as lost. An
- * urgent record wakes the reader at once: it must read names out of the target,
- * which may be gone soon.
- */
-static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size, bool urgent)
+/* Returns false when the ring is full; the record is then counted as lost. */
+static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size)
 {
 	struct event_counters *counter = bpf_map_lookup_elem(&counters, &hit->target);
-	bool wake = urgent || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes;
-	long error = bpf_ringbuf_output(&events, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bool wake = false;
+	long error;
 
-	if (counter) {
-		counter->produced++;
-		if (error)
-			counter->lost[LOSS_RING_FULL]++;
-	}
+	if (!counter)
+		return false;
+	/* How full the ring is need not be asked each time. */
+	if (!(counter->produced++ & WAKE_CHECK_MASK))
+		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes;
+	error = bpf_ringbuf_output(&events, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	if (error)
+		counter->lost[LOSS_RING_FULL]++;
 	return !error;
 }
 

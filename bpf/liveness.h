@@ -51,15 +51,17 @@ static __always_inline bool call_is_alive(const struct call_frame *call, __u64 s
 	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
 }
 
-/* Forget frames that ended; returns how many are alive. */
-static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
+/*
+ * Forget frames that ended; thread->frame_count then says how many are alive
+ * (not returned: the verifier would follow each number on its own). `strict`:
+ * the position of the Python code must agree even for a frame that was entered
+ * with autograd excluded; for others it always must.
+ */
+static __noinline int frames_check(struct hit *hit, bool guarded, bool strict)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 count = thread->frame_count, alive = 0;
-	struct python_position now;
 
-	if (!count)
-		return 0;
 	for (__u32 index = 0; index < FRAMES_DEPTH_MAX; index++) {
 		struct operator_frame *frame = &thread->frames[index];
 
@@ -67,19 +69,19 @@ static __noinline __u32 frames_alive(struct hit *hit, bool guarded)
 			break;
 		alive = index + 1;
 	}
-	if (alive && thread->position.frame) {
-		python_position_read(hit->settings, &now);
-		if (now.frame != thread->position.frame || now.instruction != thread->position.instruction)
+	if (alive && alive <= FRAMES_DEPTH_MAX && thread->position.frame &&
+		(strict || !thread->frames[alive - 1].guarded)) {
+		if (!python_is_at(hit, &thread->position))
 			alive = 0;
 	}
 	thread->frame_count = alive;
 	if (thread->running > alive)
 		thread->running = 0;
-	return alive;
+	return 0;
 }
 
 /* The same for a hit on an operator, which can rule out more. */
-static __always_inline __u32 frames_alive_around(struct hit *hit, const struct hook_description *description, bool guarded)
+static __always_inline void frames_check_around(struct hit *hit, const struct hook_description *description, bool guarded)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 last = thread->running - 1; /* the frame that runs is the innermost one */
@@ -90,7 +92,8 @@ static __always_inline __u32 frames_alive_around(struct hit *hit, const struct h
 		thread->frame_count = last;
 		thread->running = 0;
 	}
-	return frames_alive(hit, guarded);
+	if (thread->frame_count)
+		frames_check(hit, guarded, true);
 }
 
 static __always_inline bool engine_is_alive(struct hit *hit)

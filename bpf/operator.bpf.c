@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "emit.h"
 #include "liveness.h"
+#include "stack.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -17,18 +18,17 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 {
 	struct hit *hit = walk->hit;
 	struct tensors_event *record = RECORD_HEAD(hit->thread, tensors_event);
-	__u32 size;
+	__u32 size, skip = (index + 1) * EVENT_TENSORS_MAX;
 
-	walk->skip = (index + 1) * EVENT_TENSORS_MAX;
-	if (walk->skip >= walk->total)
+	if (skip >= hit->thread->arguments.total)
 		return 1;
-	arguments_read(walk);
+	arguments_read(walk, skip);
 	size = hit->thread->tensor_count * sizeof(struct tensor_argument);
 	if (!size || size > TENSORS_SIZE)
 		return 0;
 	event_fill(&record->event, hit, EVENT_TENSORS, sizeof(*record) + size, 0);
 	record->tensor_count = (__u16)hit->thread->tensor_count;
-	event_send(hit, record, sizeof(*record) + size, false);
+	event_send(hit, record, sizeof(*record) + size);
 	return 0;
 }
 
@@ -39,12 +39,15 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	struct operator_event *record = RECORD_HEAD(thread, operator_event);
 	struct argument_walk walk = {.context = context, .hit = hit, .description = description};
 	__u8 flags = frame->guarded ? 0 : EVENT_UNGUARDED;
-	__u32 frame_count = 0, size = 0;
+	__u32 frame_count = 0, size = 0, total = 0;
 
 	thread->tensor_count = 0;
+	if (engine_is_alive(hit))
+		flags |= EVENT_BACKWARD;
 	if (hit->settings->level == LEVEL_FULL) {
-		arguments_read(&walk);
-		if (walk.fault || walk.total > TENSORS_TOTAL_MAX) {
+		arguments_read(&walk, 0);
+		total = thread->arguments.total;
+		if (thread->arguments.fault || total > TENSORS_TOTAL_MAX) {
 			flags |= EVENT_TENSORS_CUT;
 			loss_count(hit->target, LOSS_ARGUMENTS);
 		}
@@ -54,9 +57,9 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 			frame->stack = thread->frames[0].stack;
 		else
 			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
+	} else if (!depth) {
+		thread->position.frame = 0; /* not read: frames are told by their words alone */
 	}
-	if (engine_is_alive(hit))
-		flags |= EVENT_BACKWARD;
 	size += sizeof(*record) + frame_count * sizeof(struct python_frame);
 	event_fill(&record->event, hit, EVENT_OPERATOR, size, depth);
 	record->event.operator_ = description->operator_;
@@ -67,15 +70,28 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	record->hook = description->hook;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(hit, record, size, frame_count) && frame_count)
+	if (!event_send(hit, record, size) && frame_count)
 		python_stack_forget(hit, frame->stack);
-	if (walk.total > EVENT_TENSORS_MAX)
+	if (total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
 	return 0;
 }
 
+/* Set by the loader: keep hook_hits. */
+const volatile bool count_hooks __weak = false;
+
 /* "profiler::_record_function_enter" and its likes: the operators that begin and end profiler ranges. */
 #define PROFILER_NAMESPACE 0x72656c69666f7270ULL /* "profiler", little-endian */
+
+/* Does a redispatch with these keys lead to a backend kernel? */
+static __always_inline bool keys_are_last(const struct hit *hit, const struct hook_description *description, __u64 keys)
+{
+	__u64 backend = hit->settings->keys_backend;
+
+	if (description->flags & HOOK_BEFORE_SELECT)
+		backend |= backend + 1; /* the bit above the backends' is BackendSelect's */
+	return !(keys & ~backend);
+}
 
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
@@ -98,6 +114,7 @@ SEC("uprobe.multi")
 int operator_hit(struct pt_regs *context)
 {
 	__u64 cookie = bpf_get_attach_cookie(context), excluded;
+	struct hook_counters *counted = NULL;
 	__u32 index = COOKIE_HOOK(cookie), depth = 0;
 	struct hook_description *description = bpf_map_lookup_elem(&hooks, &index);
 	struct operator_frame *frame;
@@ -107,13 +124,19 @@ int operator_hit(struct pt_regs *context)
 	if (!description || !hit_begin(&hit, context, cookie))
 		return 0;
 	thread = hit.thread;
+	if (count_hooks) {
+		counted = bpf_map_lookup_elem(&hook_hits, &index);
+		if (counted)
+			counted->hits++;
+	}
 	/* Now as it is when the function is entered. */
 	hit.stack_pointer += (__s64)description->stack_adjust;
 	if (description->keys_register != HOOK_NO_KEYS &&
-		(arch_register(context, description->keys_register) & ~hit.settings->keys_backend))
+		!keys_are_last(&hit, description, arch_register(context, description->keys_register)))
 		return 0;
 	excluded = keys_excluded(&hit);
-	depth = frames_alive_around(&hit, description, autograd_is_excluded(&hit, excluded));
+	frames_check_around(&hit, description, autograd_is_excluded(&hit, excluded));
+	depth = *(volatile __u32 *)&thread->frame_count;
 	if (thread->running)
 		return 0;
 	if (depth >= FRAMES_DEPTH_MAX) {
@@ -122,11 +145,11 @@ int operator_hit(struct pt_regs *context)
 	}
 	frame = &thread->frames[depth];
 	frame_fill(context, &hit, description, excluded, frame);
-	if (!depth)
-		python_position_read(hit.settings, &thread->position);
 	thread->frame_count = depth + 1;
 	if (description->hook == HOOK_REDISPATCH)
 		thread->running = depth + 1;
+	if (counted)
+		counted->records++;
 	return operator_send(context, &hit, description, frame, depth);
 }
 
@@ -171,7 +194,6 @@ int operator_invoked(struct pt_regs *context)
 	frame->hook = HOOK_REDISPATCH;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);
-	python_position_read(hit.settings, &thread->position);
 	record = RECORD_HEAD(thread, invoked_event);
 	frame_count = python_stack_read(&hit, 0, &frame->stack, &flags);
 	thread->frame_count = thread->running = 1;
@@ -185,7 +207,7 @@ int operator_invoked(struct pt_regs *context)
 	record->definition = definition;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
-	if (!event_send(&hit, record, size, true) && frame_count)
+	if (!event_send(&hit, record, size) && frame_count)
 		python_stack_forget(&hit, frame->stack);
 	return 0;
 }

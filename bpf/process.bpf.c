@@ -18,6 +18,6 @@ int interpreter_finalized(struct pt_regs *context)
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	event_fill(&record, &hit, EVENT_FINALIZE, sizeof(record), 0);
-	event_send(&hit, &record, sizeof(record), true);
+	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

@@ -1,220 +1,56 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0) */
 /*
- * The Python stack of the current thread, by the layout in the target's
- * settings. The thread state is found by the thread-specific key that CPython
+ * Where the Python code of the current thread stands, by the layout in the
+ * target's settings. The thread state is found by the thread-specific key that CPython
  * sets for every thread it knows, since the interpreter lock is usually
  * released while an operator runs.
  */
 #ifndef HDTRACE_BPF_PYTHON_H
 #define HDTRACE_BPF_PYTHON_H
 
-#include "emit.h"
+#include "thread.h"
 
-/* The innermost frame, 0 when this thread runs no Python. */
-static __always_inline __u64 python_innermost(const struct target_settings *settings)
+/* The innermost frame, 0 when this thread runs no Python. Keeps where it was found. */
+static __always_inline __u64 python_innermost(struct hit *hit)
 {
-	__u64 address = 0;
+	const struct target_settings *settings = hit->settings;
+	__u64 address = 0, frame = 0;
 
+	hit->thread->python_holder = 0;
 	if (!settings->python_thread_slot)
 		return 0;
 	if (READ_USER(address, arch_thread_pointer() + settings->python_thread_slot) || !address)
 		return 0;
-	if (READ_USER(address, address + settings->python_frame_steps[0]) || !address)
+	address += settings->python_frame_steps[0];
+	if (settings->python_frame_steps[1]) {
+		if (READ_USER(address, address) || !address)
+			return 0;
+		address += settings->python_frame_steps[1];
+	}
+	if (READ_USER(frame, address))
 		return 0;
-	if (settings->python_frame_steps[1] && READ_USER(address, address + settings->python_frame_steps[1]))
-		return 0;
-	return address;
+	hit->thread->python_holder = address;
+	return frame;
 }
 
-static __always_inline void python_position_read(const struct target_settings *settings,
-	struct python_position *position)
+static __always_inline void python_position_read(struct hit *hit, struct python_position *position)
 {
 	position->instruction = 0;
-	position->frame = python_innermost(settings);
+	position->frame = python_innermost(hit);
 	if (position->frame)
-		READ_USER(position->instruction, position->frame + settings->frame_instruction);
+		READ_USER(position->instruction,
+			position->frame + hit->settings->frame_base + hit->settings->frame_instruction);
 }
 
-struct python_walk {
-	struct thread_state *thread;
-	const struct target_settings *settings;
-	__u64 frame;
-	__u64 identity;
-	__u32 offset; /* into the record's tail */
-	__u32 count;
-	bool fault;
-};
-
-#define TAIL_MASK (RECORD_TAIL_SIZE - 1)
-
-static __always_inline __u64 identity_mix(__u64 identity, __u64 value)
+/* Is the thread's Python code still where it was? By the place where the innermost frame was found last. */
+static __always_inline bool python_is_at(const struct hit *hit, const struct python_position *position)
 {
-	identity = (identity ^ value) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio: Fibonacci hashing */
-	return identity ^ (identity >> 29);
-}
+	__u64 frame = 0, instruction = 0;
 
-static long python_walk_frame(__u32 index, struct python_walk *walk)
-{
-	const struct target_settings *settings = walk->settings;
-	struct python_frame frame = {};
-	__u64 previous = 0;
-	__u64 offset;
-
-	if (!walk->frame)
-		return 1;
-	if (READ_USER(frame.code, walk->frame + settings->frame_code) ||
-		READ_USER(previous, walk->frame + settings->frame_previous) ||
-		READ_USER(frame.instruction, walk->frame + settings->frame_instruction) ||
-		READ_USER(frame.self, walk->frame + settings->frame_self)) {
-		walk->fault = true;
-		return 1;
-	}
-	walk->frame = previous;
-	offset = walk->offset;
-	asm volatile("" : "+r"(offset)); /* keep the check next to the use, for the verifier */
-	offset &= TAIL_MASK;
-	*(struct python_frame *)(walk->thread->record.tail + offset) = frame;
-	walk->offset += sizeof(frame);
-	walk->count++;
-	walk->identity = identity_mix(identity_mix(identity_mix(walk->identity, frame.code), frame.instruction),
-		frame.self);
-	return 0;
-}
-
-/* --- code objects ---------------------------------------------------------------- */
-
-static __always_inline void code_piece_read(struct code_buffer *buffer, __u32 piece, __u64 address, void *destination,
-	__u32 length)
-{
-	buffer->head.pieces[piece].address = address;
-	buffer->head.pieces[piece].length = bpf_probe_read_user(destination, length, (void *)address) ? 0 : length;
-}
-
-static __always_inline __u64 code_field(const struct code_buffer *buffer, __u32 offset)
-{
-	__u64 at = offset;
-
-	asm volatile("" : "+r"(at));
-	if (at > CODE_OBJECT_BYTES - sizeof(__u64))
-		return 0;
-	return *(__u64 *)(buffer->object + at);
-}
-
-/* The location table; returns the bytes copied, 0 when it is too long or unreadable. */
-static __always_inline __u32 code_table_read(struct hit *hit, struct code_buffer *buffer)
-{
-	__u64 address = code_field(buffer, hit->settings->code_table), length = 0;
-
-	buffer->head.pieces[CODE_PIECE_TABLE].address = address;
-	buffer->head.pieces[CODE_PIECE_TABLE].length = 0;
-	if (READ_USER(length, address + hit->settings->bytes_length))
-		return 0;
-	length = (length + hit->settings->bytes_data + 7) & ~7ULL;
-	if (length > CODE_TABLE_BYTES || bpf_probe_read_user(buffer->table, length, (void *)address))
-		return 0;
-	buffer->head.pieces[CODE_PIECE_TABLE].length = (__u32)length;
-	return (__u32)length;
-}
-
-/* Send a copy of a code object, unless the same one was sent before. */
-static __noinline int code_send(struct hit *hit, __u64 code)
-{
-	struct code_buffer *buffer = &hit->thread->code;
-	struct code_key key = {.target = hit->target, .code = code};
-	__u64 identity, size, *known;
-
-	code_piece_read(buffer, CODE_PIECE_OBJECT, code, buffer->object, CODE_OBJECT_BYTES);
-	if (!buffer->head.pieces[CODE_PIECE_OBJECT].length)
-		return 0;
-	identity = identity_mix(code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
-	known = bpf_map_lookup_elem(&codes_sent, &key);
-	if (known && *known == identity)
-		return 0;
-	code_piece_read(buffer, CODE_PIECE_FILE, code_field(buffer, hit->settings->code_file), buffer->file,
-		CODE_FILE_BYTES);
-	code_piece_read(buffer, CODE_PIECE_NAME, code_field(buffer, hit->settings->code_name), buffer->name,
-		CODE_NAME_BYTES);
-	code_piece_read(buffer, CODE_PIECE_QUALIFIED_NAME, code_field(buffer, hit->settings->code_qualified_name),
-		buffer->qualified_name, CODE_QUALIFIED_BYTES);
-	size = sizeof(*buffer) - CODE_TABLE_BYTES + code_table_read(hit, buffer);
-	event_fill(&buffer->head.event, hit, EVENT_CODE, (__u32)size, 0);
-	buffer->head.code = code;
-	if (size <= sizeof(*buffer) && event_send(hit, buffer, size, true))
-		bpf_map_update_elem(&codes_sent, &key, &identity, BPF_ANY);
-	return 0;
-}
-
-struct codes_walk {
-	struct hit *hit;
-	__u32 offset; /* of the next frame in the record's tail */
-	__u32 count;
-};
-
-static long codes_send_one(__u32 index, struct codes_walk *walk)
-{
-	__u64 offset = walk->offset;
-
-	if (index >= walk->count)
-		return 1;
-	asm volatile("" : "+r"(offset));
-	offset &= TAIL_MASK;
-	code_send(walk->hit, ((struct python_frame *)(walk->hit->thread->record.tail + offset))->code);
-	walk->offset += sizeof(struct python_frame);
-	return 0;
-}
-
-/* --- stacks ------------------------------------------------------------------------- */
-
-/*
- * Write the frames, innermost first, into the record's tail from `offset` on;
- * returns their number, 0 when this thread has sent the same stack before.
- * The identity is 0 without Python, and the flags tell what is missing.
- */
-static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *identity, __u8 *flags)
-{
-	struct python_walk walk = {
-		.thread = hit->thread,
-		.settings = hit->settings,
-		.frame = python_innermost(hit->settings),
-		.identity = 1,
-		.offset = offset,
-	};
-	struct codes_walk codes = {.hit = hit, .offset = offset};
-	__u64 slot;
-
-	*identity = 0;
-	if (!walk.frame)
-		return 0;
-	bpf_loop(EVENT_FRAMES_MAX, python_walk_frame, &walk, 0);
-	if (walk.fault) {
-		*flags |= EVENT_STACK_LOST;
-		loss_count(hit->target, LOSS_STACK);
-	}
-	if (!walk.count)
-		return 0;
-	if (walk.frame)
-		*flags |= EVENT_STACK_CUT;
-	*identity = identity_mix(walk.identity, walk.fault) | 1;
-	slot = *identity >> 32;
-	asm volatile("" : "+r"(slot));
-	slot &= STACK_CACHE_SIZE - 1;
-	if (hit->thread->stacks_sent[slot] == *identity)
-		return 0;
-	hit->thread->stacks_sent[slot] = *identity;
-	*flags |= EVENT_STACK;
-	codes.count = walk.count;
-	bpf_loop(EVENT_FRAMES_MAX, codes_send_one, &codes, 0);
-	return walk.count;
-}
-
-/* The record that carried the frames was lost: they must be sent again. */
-static __always_inline void python_stack_forget(struct hit *hit, __u64 identity)
-{
-	__u64 slot = identity >> 32;
-
-	asm volatile("" : "+r"(slot));
-	slot &= STACK_CACHE_SIZE - 1;
-	hit->thread->stacks_sent[slot] = 0;
+	if (!hit->thread->python_holder || READ_USER(frame, hit->thread->python_holder) || frame != position->frame)
+		return false;
+	return !READ_USER(instruction, frame + hit->settings->frame_base + hit->settings->frame_instruction) &&
+		instruction == position->instruction;
 }
 
 #endif

@@ -13,7 +13,7 @@
 #include "arch.h"
 
 #define FRAMES_DEPTH_MAX 16
-#define STACK_CACHE_SIZE 256
+#define STACK_CACHE_SIZE 1024 /* a step has some hundred stacks */
 
 /* A function that was entered: alive while its word still stands at its place. */
 struct call_frame {
@@ -31,6 +31,12 @@ struct operator_frame {
 	__u8 leaf;    /* of a HOOK_LEAF */
 	__u16 reserved;
 };
+
+/*
+ * Frames of one thread lie behind each other, callers below. So much is read at
+ * once from below the innermost one, and usually holds all of them.
+ */
+#define PYTHON_BLOCK_BYTES 2048
 
 /* Where the innermost Python frame of a thread stands. */
 struct python_position {
@@ -74,6 +80,20 @@ struct code_key {
 	__u64 code;
 };
 
+/*
+ * The arguments being read: a window of EVENT_TENSORS_MAX elements over all of
+ * them, and the one at hand. In a map, not on the program's stack, so that the
+ * verifier sees unknown numbers and does not follow each value on its own.
+ */
+struct arguments_state {
+	__u64 address; /* of the argument's elements */
+	__u32 first, count; /* those of them that are in the window */
+	__u32 stride;
+	__u32 skip;  /* elements that are still before the window */
+	__u32 total; /* elements of all arguments */
+	__u32 fault;
+};
+
 struct thread_state {
 	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
 	__u32 frame_count;   /* operator frames that were alive at the last hit */
@@ -81,8 +101,11 @@ struct thread_state {
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
+	__u64 python_holder;             /* address of the word that held the innermost frame at the last look */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 
+	__u64 python_block[PYTHON_BLOCK_BYTES / sizeof(__u64)];
+	struct arguments_state arguments;
 	__u32 tensor_count; /* in the record's tail */
 	__u32 reserved;
 	struct record_buffer record;
@@ -114,6 +137,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct hook_description);
 } hooks __weak SEC(".maps");
+
+/* Statistics: threads may overwrite each other's counts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROGRAM_HOOKS_MAX);
+	__type(key, __u32);
+	__type(value, struct hook_counters);
+} hook_hits __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

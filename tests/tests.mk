@@ -1,10 +1,13 @@
 # Tests: unit tests (Criterion), the same under sanitizers, fuzzers, end-to-end
-# tests on real jobs, and `check`, which is all of them.
+# tests on real jobs, and `check`, which is all of them. Each part ends with a
+# line that says how much passed.
 
 UNIT_SOURCES := $(wildcard tests/unit/*_test.c)
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/*_fuzz.c)
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
+BENCH_SOURCES := $(wildcard tests/bench/*.c)
+BENCH_PROGRAMS := $(BENCH_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SECONDS ?= 5
 FUZZ_INPUT_BYTES := 65536
 FUZZ_MEMORY_MB := 2048
@@ -14,40 +17,34 @@ SANITIZE_CFLAGS := -O1 -g -fsanitize=address,$(UNDEFINED)
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,$(UNDEFINED)
 
 PYTHON := /usr/bin/python3
-AGAIN = +@$(MAKE) --no-print-directory
+# Make again with other variables, on all cores unless -j was given already.
+AGAIN = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 
 # --- unit: every program runs, whatever the one before it did -------------------
 
-$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libhdtrace.a
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	@mkdir -p $(@D)
-	$(call say,TEST)$(CC) $(ALL_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libhdtrace.a -lcriterion $(LIBS) $(LDFLAGS)
+	$(call say,TEST)$(CC) $(ALL_CFLAGS) -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a -lcriterion $(LIBS) $(LDFLAGS)
 
 unit: $(UNIT_PROGRAMS)
-	@failed=; for program in $(UNIT_PROGRAMS); do \
-		printf '  %-8s %s\n' UNIT "$${program##*/}"; $$program --jobs 2 || failed="$$failed $${program##*/}"; \
-	done; \
-	if [ -n "$$failed" ]; then echo "unit tests failed:$$failed" >&2; exit 1; fi
+	@tests/unit/run $(JOBS) $(UNIT_PROGRAMS)
 
 # Criterion runs each test in a process of its own, whose memory it maps itself:
 # leaks are looked for by the fuzzers, which run in one process.
 sanitize:
 	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" ASAN_OPTIONS=detect_leaks=0 unit
 
+programs: $(UNIT_PROGRAMS) $(BENCH_PROGRAMS)
+
 # --- fuzz: a short run each; what was found stays in the corpus ------------------
 
-$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libhdtrace.a
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	@mkdir -p $(@D)
-	$(call say,FUZZ)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
+	$(call say,FUZZ)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
 
 fuzz-run: $(FUZZ_PROGRAMS)
-	@for program in $(FUZZ_PROGRAMS); do \
-		name=$${program##*/}; corpus=$(BUILD)/corpus/$$name; seeds=tests/fuzz/corpus/$${name%_fuzz}; \
-		mkdir -p $$corpus; [ -d $$seeds ] || seeds=; \
-		if ! $$program -max_total_time=$(FUZZ_SECONDS) -max_len=$(FUZZ_INPUT_BYTES) -rss_limit_mb=$(FUZZ_MEMORY_MB) \
-			-timeout=10 -artifact_prefix=$(BUILD)/corpus/$$name- -print_final_stats=1 $$corpus $$seeds >$$corpus.log 2>&1; \
-		then tail -n 60 $$corpus.log >&2; echo "$$name found a fault; the input is in $(BUILD)/corpus" >&2; exit 1; fi; \
-		printf '  %-8s %s: %s inputs, no fault\n' FUZZ $$name "$$(sed -n 's/^stat::number_of_executed_units: *//p' $$corpus.log)"; \
-	done
+	@tests/fuzz/run $(JOBS) $(BUILD)/corpus $(FUZZ_PROGRAMS) -- -max_total_time=$(FUZZ_SECONDS) -max_len=$(FUZZ_INPUT_BYTES) \
+		-rss_limit_mb=$(FUZZ_MEMORY_MB) -timeout=10 -print_final_stats=1
 
 fuzz:
 	$(AGAIN) BUILD=$(BUILD)/fuzz CC=$(CLANG) CFLAGS="$(FUZZ_CFLAGS)" fuzz-run
@@ -58,37 +55,53 @@ fuzz:
 e2e: all
 	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e $(if $(MATCH),-k '$(MATCH)')
 
-bench: all
-	@for program in $(wildcard tests/bench/*.py); do $(PYTHON) $$program --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS) || exit 1; done
+$(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,BENCH)$(CC) $(ALL_CFLAGS) -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
+
+bench: all $(BENCH_PROGRAMS)
+	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
+	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------
+
+SCRIPTS := scripts/demo scripts/setup .ci/run tests/unit/run tests/fuzz/run tests/check
 
 check-docs:
 	@mandoc -T lint -W warning docs/hdtrace.8
 	@bash -n packaging/hdtrace.bash-completion
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/demo .ci/run; fi
+	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	@$(PYTHON) tests/docs.py
 
 # Both compilers, warnings are errors, nothing left from before.
 check-build:
 	@rm -rf $(BUILD)/check-gcc $(BUILD)/check-clang
-	$(AGAIN) BUILD=$(BUILD)/check-gcc CC=gcc WERROR=1 all
-	$(AGAIN) BUILD=$(BUILD)/check-clang CC=$(CLANG) WERROR=1 all
+	$(AGAIN) BUILD=$(BUILD)/check-gcc CC=gcc WERROR=1 all programs
+	$(AGAIN) BUILD=$(BUILD)/check-clang CC=$(CLANG) WERROR=1 all programs
+	@echo "gcc and clang: no warning"
+
+# The BPF programs of the other machine; nothing here can run them.
+check-bpf:
+	@rm -rf $(BUILD)/check-arm64
+	$(AGAIN) BUILD=$(BUILD)/check-arm64 BPF_ARCH=arm64 WERROR=1 bpf
+	@echo "BPF for arm64: no warning"
 
 INSTALLED := sbin/hdtrace share/man/man8/hdtrace.8 share/bash-completion/completions/hdtrace share/hdtrace/report.schema.json
 
 check-install: all
 	@rm -rf $(BUILD)/installed
-	$(AGAIN) install DESTDIR=$(BUILD)/installed PREFIX=/opt/hdtrace >/dev/null
+	+@$(MAKE) --no-print-directory install DESTDIR=$(abspath $(BUILD))/installed PREFIX=/opt/hdtrace >/dev/null
 	@for file in $(INSTALLED); do test -s $(BUILD)/installed/opt/hdtrace/$$file || { echo "not installed: $$file" >&2; exit 1; }; done
 	@$(BUILD)/installed/opt/hdtrace/sbin/hdtrace --version
 	@extra=$$(cd $(BUILD)/installed && find . -type f | wc -l); test "$$extra" = $(words $(INSTALLED)) || \
 		{ echo "$$extra files were installed, want $(words $(INSTALLED))" >&2; exit 1; }
+	@echo "$(words $(INSTALLED)) files are installed, no other"
 
-CHECKS := check-format check-docs check-build unit sanitize fuzz check-install e2e
+CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e
 
 check:
 	@scripts/setup --tests
-	@for target in $(CHECKS); do echo "== $$target"; $(MAKE) --no-print-directory $$target || exit 1; done
-	@echo "everything passed: $(CHECKS)"
+	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: unit sanitize fuzz fuzz-run e2e bench check check-docs check-build check-install
+.PHONY: programs unit sanitize fuzz fuzz-run e2e bench check check-docs check-build check-bpf check-install

@@ -43,6 +43,10 @@ enum hook_flag {
 	HOOK_AUTOGRAD_LEVEL = 1 << 1,
 	/* The operator calls no other: whatever comes after it is not inside it. */
 	HOOK_LEAF = 1 << 2,
+	/* The factory level (BackendSelect) may still follow: the site is the last one all the same. */
+	HOOK_BEFORE_SELECT = 1 << 3,
+	/* Mostly hit inside other operators: left out at LEVEL_LITE (for the loader, not for the programs). */
+	HOOK_FULL_ONLY = 1 << 4,
 };
 
 #define HOOK_NO_KEYS 255
@@ -55,6 +59,12 @@ struct hook_description {
 	__u8 argument_count;
 	__s16 stack_adjust;  /* bytes from sp at the probe to sp at the function's entry */
 	struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
+};
+
+/* What a hook was good for, by its index. */
+struct hook_counters {
+	__u64 hits;
+	__u64 records; /* hits that became one */
 };
 
 enum tracing_level {
@@ -72,18 +82,25 @@ struct target_settings {
 
 	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame; the second is 0 when one step is enough */
+	__u16 frame_base, frame_span; /* the part of a frame with all of the following, which count from frame_base */
 	__u16 frame_code, frame_previous, frame_instruction, frame_self;
 	__u16 code_file, code_name, code_qualified_name, code_table;
 	__u16 bytes_length, bytes_data;
 
-	__u16 tensor_storage, storage_data, storage_bytes;
+	__u16 tensor_storage;
+	__u16 storage_data;  /* StorageImpl -> pointer to its first byte */
+	__u16 storage_bytes; /* from storage_data on */
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
-	__u16 reserved[3];
+	__u16 reserved;
 };
+
+/* The parts of a frame and of a storage that are read at once have at most so many bytes. */
+#define FRAME_SPAN_MAX 96
+#define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
 _Static_assert(sizeof(struct target_settings) == 96, "struct target_settings is not 96 bytes");

@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "containers/containers.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
+#include "torch/call_sites.h"
 #include "torch/operators.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -28,6 +30,34 @@ static void symbols_use(const struct elf_file *file)
 	elf_file_symbols_prefix(file, "_Z", &found);
 	if (found > count)
 		abort();
+}
+
+static int address_compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Every function of the file could be the one that is called. */
+static void calls_use(const struct elf_file *file)
+{
+	size_t count;
+	const struct elf_symbol *symbols = elf_file_symbols(file, &count);
+	uint64_t *functions = NULL;
+	struct call_site *sites;
+
+	for (size_t i = 0; i < count; i++)
+		arrput(functions, symbols[i].address);
+	if (functions)
+		qsort(functions, count, sizeof(functions[0]), address_compare);
+	if (functions && !call_sites_find(file, functions, count, &sites)) {
+		for (ptrdiff_t i = 1; i < arrlen(sites); i++)
+			if (sites[i - 1].address >= sites[i].address)
+				abort();
+		arrfree(sites);
+	}
+	arrfree(functions);
 }
 
 static void notes_use(const struct elf_file *file)
@@ -59,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	symbols_use(file);
 	notes_use(file);
+	calls_use(file);
 	if (strlen(elf_file_build_id(file)) > 128 || strlen(elf_file_soname(file)) > 4096)
 		abort();
 	(void)elf_file_section(file, ".text", &range);

@@ -9,7 +9,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "model/model.h"
 #include "report/report.h"
 

@@ -318,7 +318,7 @@ Test(storage_resize, inside_an_operator_keeps_that_operator_as_last_user)
 	model_free(trace.model);
 }
 
-Test(end, of_an_argument_that_its_operator_frees_without_making_another_is_no_use)
+Test(end, of_an_argument_that_its_operator_frees_without_making_another_is_after_it)
 {
 	struct trace trace = trace_new(true, false);
 	const struct rank *rank;
@@ -327,8 +327,27 @@ Test(end, of_an_argument_that_its_operator_frees_without_making_another_is_no_us
 	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 64));
 	release(&trace, 1, 0x1000);
 	rank = trace_finish(&trace);
-	expect_life(rank, 0, 0, 1, "");
+	expect_life(rank, 0, 0, 2, "1");
 	cr_expect(eq(i64, rank->task_count, 2));
+	model_free(trace.model);
+}
+
+Test(end, before_a_storage_resize_is_found_by_the_operator_after_it)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	make(&trace, OP_EMPTY, 0x2000, 64);
+	release(&trace, 0, 0x1000);
+	resize(&trace, 0, 0x2000, 64, 128);
+	allocate(&trace, 0, 0x3000, 128);
+	release(&trace, 0, 0x2000);
+	make(&trace, OP_EMPTY, 0x4000, 64);
+	rank = trace_finish(&trace);
+	expect_life(rank, 0, 0, 3, "");
+	expect_life(rank, 1, 1, 2, "");
+	expect_life(rank, 2, 2, TASK_PERSISTENT, "");
 	model_free(trace.model);
 }
 

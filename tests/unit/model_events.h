@@ -13,7 +13,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "model/model.h"
 
 #define TEST_TARGET 0

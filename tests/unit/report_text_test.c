@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "report/text.h"
 
 static void expect_code(const char *text, uint32_t want, int bytes)

@@ -15,7 +15,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "hdtrace.skel.h"
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* Wake the reader when so much of the ring waits; it polls besides. */
 #define WAKE_FRACTION 4
@@ -127,9 +127,12 @@ int tracer_open(const struct tracer_options *options, struct tracer **out, char 
 	if (error)
 		goto cleanup;
 	tracer->skeleton->rodata->wake_bytes = (uint32_t)(options->ring_size / WAKE_FRACTION);
+	tracer->skeleton->rodata->count_hooks = options->statistics;
 	error = hdtrace_bpf__load(tracer->skeleton);
 	if (error)
 		goto cleanup;
+	if (options->statistics)
+		tracer->statistics_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	tracer->ring = ring_buffer__new(bpf_map__fd(tracer->skeleton->maps.events), ring_handle, tracer, NULL);
 	if (!tracer->ring) {
 		error = -errno;
@@ -241,10 +244,17 @@ cleanup:
 	return error;
 }
 
-int tracer_statistics_enable(struct tracer *tracer)
+int tracer_hook_counters(const struct tracer *tracer, uint32_t first, size_t count, struct hook_counters *counters)
 {
-	tracer->statistics_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	return tracer->statistics_fd < 0 ? -errno : 0;
+	int map = bpf_map__fd(tracer->skeleton->maps.hook_hits);
+
+	for (size_t index = 0; index < count; index++) {
+		uint32_t key = first + (uint32_t)index;
+
+		if (bpf_map_lookup_elem(map, &key, &counters[index]))
+			return -errno;
+	}
+	return 0;
 }
 
 int tracer_statistics(const struct tracer *tracer, struct program_statistics statistics[PROGRAMS])

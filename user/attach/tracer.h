@@ -6,6 +6,7 @@
 #ifndef HDTRACE_ATTACH_TRACER_H
 #define HDTRACE_ATTACH_TRACER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,7 @@ struct tracer_options {
 	uint64_t ring_size; /* bytes, a power of two and a multiple of the page size */
 	void (*handle)(void *context, const struct event *record, size_t size);
 	void *context;
+	bool statistics; /* count the hits of every hook, and measure the programs */
 };
 
 /* What the kernel says about one program's runs, with run-time statistics on. */
@@ -62,8 +64,9 @@ void tracer_detach(struct tracer *tracer, int link);
 /* Sum of the counters of a target over the CPUs. */
 int tracer_counters(const struct tracer *tracer, uint32_t target, struct event_counters *counters);
 
-/* Turn on the kernel's run-time statistics for as long as the tracer lives. */
-int tracer_statistics_enable(struct tracer *tracer);
+/* Only with the option. */
 int tracer_statistics(const struct tracer *tracer, struct program_statistics statistics[PROGRAMS]);
+/* What the hooks from `first` on were good for. */
+int tracer_hook_counters(const struct tracer *tracer, uint32_t first, size_t count, struct hook_counters *counters);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "attach/tracer.h"
 #include "cli/cli.h"
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "probe/plan.h"
 #include "target/maps.h"
 #include "target/process.h"

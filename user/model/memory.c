@@ -236,6 +236,7 @@ int memory_free(struct target_state *target, const struct free_event *event)
 	struct address_state *state;
 	struct allocation *allocation;
 	uint32_t index;
+	bool by_resize;
 
 	if (!thread)
 		return -ENOMEM;
@@ -262,11 +263,13 @@ int memory_free(struct target_state *target, const struct free_event *event)
 	}
 	if (thread->storing == index)
 		thread->storing = NONE;
-	if (thread->resize_to != NONE && thread->resize_from == index) {
+	by_resize = thread->resize_from == index;
+	if (by_resize && thread->resize_to != NONE)
 		target->allocations[thread->resize_to].resized_from = index;
+	if (by_resize)
 		thread->resize_from = thread->resize_to = NONE;
-	}
 	allocation_close(target, state, event->event.time_ns, thread_run(thread, event->event.depth));
+	arrlast(target->moments).by_resize = by_resize;
 	return 0;
 }
 

@@ -4,11 +4,13 @@
  * numbers and plot coordinates.
  *
  * Rules. A block starts at its producer's index. One freed inside a task ends
- * at that task's index, otherwise at the next index to be given; either way
- * after its start and not before its last user. Users are the tasks that had
- * it as an argument, without its producer; a task that freed its own argument
- * counts only when it made a block in its place (a resize). The block that a
- * storage resize outside operators replaces ends where the new one starts.
+ * at that task's index, otherwise at the next index that an operator from then
+ * on is given (what died before a storage resize outside operators is found
+ * dead by the operator after it); either way after its start and not before its
+ * last user. Users are the tasks that had it as an argument, without its
+ * producer. An argument that its task freed ends there only when the task made
+ * a block in its place (a resize), else after it. The block that a storage
+ * resize outside operators replaces ends where the new one starts.
  *
  * Scratch of a task lasts from its index to the next. It takes no event number,
  * and its coordinates span its task, outside those of all others.
@@ -229,10 +231,19 @@ static int64_t last_user(const struct rank *rank, const struct block *block)
 	return block->user_count ? rank->users[block->first_user + block->user_count - 1] : block->start;
 }
 
+/* The first run from here on that is not a storage resize. */
+static uint32_t next_operator(const struct passes *passes, uint32_t run)
+{
+	while (run < arrlenu(passes->target->runs) && passes->target->runs[run].source == SOURCE_RESIZE)
+		run++;
+	return run;
+}
+
 static void row_end(struct passes *passes, const struct moment *moment, struct block *block)
 {
 	const struct rank *rank = &passes->target->result;
-	int64_t next = passes->tasks_before[moment->runs_started];
+	uint32_t from = moment->by_resize ? moment->runs_started : next_operator(passes, moment->runs_started);
+	int64_t next = passes->tasks_before[from];
 	uint32_t run = moment->run == NONE ? NONE : passes->resolved[moment->run];
 	int64_t task = run == NONE ? TASK_NONE : passes->task[run];
 
@@ -241,8 +252,9 @@ static void row_end(struct passes *passes, const struct moment *moment, struct b
 	if (task == TASK_NONE || task <= block->start || task < last_user(rank, block))
 		return;
 	block->end = task;
+	/* An argument lives as long as its operator runs, unless that put another block in its place (a resize). */
 	if (task == last_user(rank, block) && !passes->made[run])
-		block->user_count--;
+		block->end = task + 1;
 }
 
 static void rows_end(struct passes *passes)

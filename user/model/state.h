@@ -9,7 +9,7 @@
 #ifndef HDTRACE_MODEL_STATE_H
 #define HDTRACE_MODEL_STATE_H
 
-#include "containers.h"
+#include "containers/containers.h"
 #include "model.h"
 
 #define NONE UINT32_MAX
@@ -75,6 +75,7 @@ struct moment {
 	uint32_t run; /* whose frame was innermost, NONE: outside operators */
 	uint32_t runs_started;
 	bool is_free;
+	bool by_resize; /* the free of a storage that a resize outside operators emptied or replaced */
 };
 
 /* An argument of a run. */

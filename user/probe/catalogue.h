@@ -28,6 +28,7 @@ struct catalogue_row {
 	const char *readable; /* for messages */
 	const char *without; /* what does not work when it is missing */
 	bool needed;         /* without it there is nothing to report */
+	bool full_only;      /* left out at LEVEL_LITE */
 };
 
 const struct catalogue_row *catalogue_rows(size_t *count);

@@ -15,7 +15,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "symbol/entry.h"
 #include "torch/call_sites.h"
 #include "torch/operators.h"
@@ -42,6 +42,12 @@ static bool is_leaf(const char *name)
 	return !strcmp(name, "aten.empty.memory_format") || !strcmp(name, "aten.empty_strided.default");
 }
 
+/* What kernels allocate their results with; people's code hardly ever does. */
+static bool is_mostly_nested(const char *name)
+{
+	return !strcmp(name, "aten.empty_strided.default");
+}
+
 /*
  * Operators that PyTorch's own bindings call with autograd excluded already, so
  * that no call site is passed: factories from another tensor, and adoptions.
@@ -66,6 +72,8 @@ static struct hook_description description_of(struct hooks_builder *builder, siz
 		.keys_register = HOOK_NO_KEYS,
 	};
 
+	if (is_mostly_nested(builder->operators->operators[index].name))
+		description.flags |= HOOK_FULL_ONLY;
 	if (hook == HOOK_REDISPATCH && arguments->key_set_place < PLACE_STACK)
 		description.keys_register = arguments->key_set_place;
 	for (size_t slot = 0; slot < arguments->slot_count; slot++) {
@@ -188,7 +196,7 @@ static int site_hook_add(struct hooks_builder *builder, size_t index, const stru
 	struct hook_description description =
 		description_of(builder, index, &builder->operators->operators[index].redispatch, HOOK_REDISPATCH);
 
-	description.flags |= HOOK_CALL_SITE | (level == LEVEL_SELECT ? 0 : HOOK_AUTOGRAD_LEVEL);
+	description.flags |= HOOK_CALL_SITE | (level == LEVEL_SELECT ? 0 : HOOK_AUTOGRAD_LEVEL | HOOK_BEFORE_SELECT);
 	description.stack_adjust = -(int16_t)sizeof(uint64_t); /* the return address that the call will push */
 	return hook_add(builder, site->address, &description);
 }
@@ -198,17 +206,22 @@ static int sites_hook(struct hooks_builder *builder, size_t index, bool *hooked)
 {
 	uint64_t function = builder->operators->operators[index].redispatch.address;
 	size_t first = sites_first(builder, function);
-	bool inplace = false;
+	bool inplace = false, autograd = false;
 	int error = 0;
 
 	*hooked = false;
-	for (size_t at = first; at < arrlenu(builder->sites) && builder->sites[at].function == function; at++)
+	for (size_t at = first; at < arrlenu(builder->sites) && builder->sites[at].function == function; at++) {
 		inplace |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_INPLACE;
+		autograd |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_AUTOGRAD;
+	}
 	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function; at++) {
 		enum site_level level = level_of(builder->plan->torch, &builder->sites[at]);
 
 		/* Where there is an in-place kernel, autograd's goes on to it and is not the last. */
 		if (level == LEVEL_OUTER || (level == LEVEL_AUTOGRAD && inplace))
+			continue;
+		/* A copy between types has a factory level too, which operators nested in others pass all the time. */
+		if (level == LEVEL_SELECT && (inplace || autograd))
 			continue;
 		error = site_hook_add(builder, index, &builder->sites[at], level);
 		*hooked = true;

@@ -10,7 +10,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "probe/operator_hooks.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
@@ -27,9 +27,10 @@ void plan_find(struct library_plan *plan, bool good, bool fatal, const char *rem
 	if (vasprintf(&finding.what, format, arguments) < 0)
 		finding.what = NULL;
 	va_end(arguments);
+	if (!finding.what)
+		return;
 	finding.remedy = remedy ? strdup(remedy) : NULL;
-	if (finding.what)
-		arrput(plan->findings, finding);
+	arrput(plan->findings, finding);
 }
 
 /* --- catalogue ------------------------------------------------------------------ */
@@ -37,7 +38,7 @@ void plan_find(struct library_plan *plan, bool good, bool fatal, const char *rem
 static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 {
 	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, row->symbol);
-	struct plan_point point = {.program = row->program};
+	struct plan_point point = {.program = row->program, .full_only = row->full_only};
 	struct entry_place place;
 	int error;
 

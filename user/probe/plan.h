@@ -24,6 +24,7 @@ enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
 struct plan_point {
 	enum program_kind program;
 	uint64_t offset; /* in the file */
+	bool full_only;  /* left out at LEVEL_LITE */
 };
 
 /* What was found out, good or bad; told by `hdtrace doctor` and, where bad, at attach. */

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "target/memory.h"
 
 /* Bytes that each piece takes in a record; the table comes last. */

@@ -13,7 +13,7 @@
 
 #include <hdtrace/capture.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "target/memory.h"
 
 #define NAME_BYTES_MAX 256

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "record/session.h"
 #include "target/watch.h"
 
@@ -383,7 +383,8 @@ static int recorder_open(struct recorder *recorder)
 	struct session *session = &recorder->session;
 	const struct record_options *options = session->options;
 	struct tracer_options tracing = {
-		.ring_size = options->ring_size, .handle = record_handle, .context = recorder};
+		.ring_size = options->ring_size, .handle = record_handle, .context = recorder,
+		.statistics = options->statistics};
 	char *message;
 	int error = tracer_open(&tracing, &session->tracer, &message);
 
@@ -392,8 +393,6 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	if (options->statistics)
-		tracer_statistics_enable(session->tracer);
 	error = step_counter_open(session);
 	if (!error)
 		error = descriptors_open(recorder);
@@ -531,6 +530,13 @@ static void targets_finish(struct recorder *recorder)
 	recorder->result->bytes = session->capture ? capture_writer_bytes(session->capture) : 0;
 }
 
+struct wasted_hook {
+	size_t hook;
+	uint64_t wasted;
+};
+
+static void wasted_tell(const struct session *session, const struct planned_library *library);
+
 static void statistics_tell(const struct session *session)
 {
 	struct program_statistics statistics[PROGRAMS];
@@ -542,6 +548,39 @@ static void statistics_tell(const struct session *session)
 			fprintf(stderr, "hdtrace: %-22s %12llu hits %8.0f ns each\n", statistics[kind].name,
 				(unsigned long long)statistics[kind].runs,
 				(double)statistics[kind].nanoseconds / (double)statistics[kind].runs);
+	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
+		if (session->libraries[index].first_hook >= 0)
+			wasted_tell(session, &session->libraries[index]);
+}
+
+#define WASTED_HOOKS_TOLD 8
+
+static int wasted_compare(const void *a, const void *b)
+{
+	const struct wasted_hook *left = a, *right = b;
+
+	return left->wasted < right->wasted ? 1 : left->wasted > right->wasted ? -1 : 0;
+}
+
+/* The hooks whose hits were mostly for nothing. */
+static void wasted_tell(const struct session *session, const struct planned_library *library)
+{
+	size_t count = arrlenu(library->plan->hooks);
+	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
+	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
+
+	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook, count, counters)) {
+		for (size_t index = 0; index < count; index++)
+			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
+		qsort(wasted, count, sizeof(*wasted), wasted_compare);
+		for (size_t index = 0; index < WASTED_HOOKS_TOLD && index < count && wasted[index].wasted; index++)
+			fprintf(stderr, "hdtrace: %-40s %12llu hits, %llu for nothing\n",
+				library->plan->operator_names[library->plan->hooks[wasted[index].hook].operator_],
+				(unsigned long long)counters[wasted[index].hook].hits,
+				(unsigned long long)wasted[index].wasted);
+	}
+	free(counters);
+	free(wasted);
 }
 
 static void recorder_close(struct recorder *recorder)

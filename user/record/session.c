@@ -11,7 +11,7 @@
 
 #include <yajl/yajl_gen.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 uint64_t monotonic_now(void)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "target/memory.h"
 
 /* pthread_key_t is an index into the thread's first block of specific data below this (glibc). */
@@ -200,6 +200,25 @@ static int library_take(struct session *session, struct target *target, const st
 
 /* --- settings ------------------------------------------------------------------- */
 
+/* The four fields are read at once: where they begin, and how far they reach. */
+static void settings_of_frame(struct target_settings *settings, const struct python_layout *layout)
+{
+	const uint32_t fields[] = {
+		layout->frame.code, layout->frame.previous, layout->frame.instruction, layout->frame.localsplus};
+	uint32_t first = fields[0], last = fields[0];
+
+	for (size_t index = 1; index < sizeof(fields) / sizeof(fields[0]); index++) {
+		first = fields[index] < first ? fields[index] : first;
+		last = fields[index] > last ? fields[index] : last;
+	}
+	settings->frame_base = (uint16_t)first;
+	settings->frame_span = (uint16_t)(last - first + sizeof(uint64_t));
+	settings->frame_code = (uint16_t)(layout->frame.code - first);
+	settings->frame_previous = (uint16_t)(layout->frame.previous - first);
+	settings->frame_instruction = (uint16_t)(layout->frame.instruction - first);
+	settings->frame_self = (uint16_t)(layout->frame.localsplus - first);
+}
+
 static void settings_of_python(struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
@@ -220,10 +239,7 @@ static void settings_of_python(struct target *target)
 	settings->python_frame_steps[0] = (uint16_t)layout->thread.frame_steps[0];
 	settings->python_frame_steps[1] =
 		layout->thread.frame_step_count > 1 ? (uint16_t)layout->thread.frame_steps[1] : 0;
-	settings->frame_code = (uint16_t)layout->frame.code;
-	settings->frame_previous = (uint16_t)layout->frame.previous;
-	settings->frame_instruction = (uint16_t)layout->frame.instruction;
-	settings->frame_self = (uint16_t)layout->frame.localsplus;
+	settings_of_frame(settings, layout);
 	settings->code_file = (uint16_t)layout->code.file;
 	settings->code_name = (uint16_t)layout->code.name;
 	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
@@ -247,7 +263,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
 	settings->storage_data = layout->storage_data;
-	settings->storage_bytes = layout->storage_bytes;
+	settings->storage_bytes = layout->storage_bytes - layout->storage_data;
 	settings->optional_value = layout->optional_value;
 	settings->optional_flag = layout->optional_flag;
 	settings->accumulate_variable = layout->accumulate_variable;
@@ -275,9 +291,9 @@ static int probes_set(struct session *session, struct target *target, const stru
 static int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
-	size_t count = arrlenu(plan->hooks);
+	size_t count = arrlenu(plan->hooks), used = 0;
 	struct planned_library *library;
-	uint64_t *cookies;
+	uint64_t *cookies, *offsets;
 	int error;
 
 	if (!plan->torch || !count)
@@ -290,12 +306,17 @@ static int operators_probe(struct session *session, struct target *target, const
 		if (library->first_hook < 0)
 			return library->first_hook;
 	}
-	cookies = malloc(count * sizeof(*cookies));
+	cookies = malloc(2 * count * sizeof(*cookies));
 	if (!cookies)
 		return -ENOMEM;
-	for (size_t index = 0; index < count; index++)
-		cookies[index] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
-	error = probes_set(session, target, file, PROGRAM_OPERATOR, plan->hook_offsets, cookies, count);
+	offsets = cookies + count;
+	for (size_t index = 0; index < count; index++) {
+		if ((plan->hooks[index].flags & HOOK_FULL_ONLY) && session->options->level != LEVEL_FULL)
+			continue;
+		offsets[used] = plan->hook_offsets[index];
+		cookies[used++] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
+	}
+	error = probes_set(session, target, file, PROGRAM_OPERATOR, offsets, cookies, used);
 	free(cookies);
 	return error;
 }
@@ -308,7 +329,8 @@ static int points_probe(struct session *session, struct target *target, const st
 	int error = 0;
 
 	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++)
-		error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
+		if (!plan->points[index].full_only || session->options->level == LEVEL_FULL)
+			error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
 			&cookie, 1);
 	return error;
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <stb/stb_ds.h>
 #include <xxhash.h>
 
+#include "containers/containers.h"
 #include "python/utf8.h"
 #include "replay/code_table.h"
 #include "replay/target_json.h"

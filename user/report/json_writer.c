@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "text.h"
 
 /* Deeper trees than any of ours; the parser and the generator have limits above it. */
@@ -148,15 +148,19 @@ void json_unsigned(struct json *json, uint64_t value)
 void json_double(struct json *json, double value)
 {
 	char text[DOUBLE_BYTES];
+	size_t length;
 
 	for (int digits = DOUBLE_DIGITS_SURE; digits <= DOUBLE_DIGITS_ENOUGH; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, value);
 		if (strtod(text, NULL) == value)
 			break;
 	}
-	if (!strpbrk(text, ".en"))
-		strcat(text, ".0");
-	json_raw(json, text, strlen(text));
+	length = strlen(text);
+	if (!strpbrk(text, ".en")) {
+		memcpy(text + length, ".0", sizeof(".0"));
+		length += strlen(".0");
+	}
+	json_raw(json, text, length);
 }
 
 void json_boolean(struct json *json, bool value)
@@ -197,7 +201,7 @@ void json_put_tree(struct json *json, const char *key, yajl_val value)
 
 static int key_compare(const void *left, const void *right, void *context)
 {
-	const yajl_val object = context;
+	yajl_val object = context;
 
 	return strcmp(object->u.object.keys[*(const size_t *)left], object->u.object.keys[*(const size_t *)right]);
 }

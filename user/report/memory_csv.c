@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "output.h"
 #include "text.h"
 

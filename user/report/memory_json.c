@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #include "json_writer.h"
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "output.h"
 #include "text.h"
 

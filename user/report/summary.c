@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "text.h"
 
 #define LARGEST_BLOCKS 10

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 #include "output.h"
 #include "text.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* "\ud83d\ude00" and more than %04x can be wrong about. */
 #define ESCAPE_BYTES 32

@@ -169,7 +169,7 @@ int capture_writer_open(const char *path, struct capture_writer **result)
 		goto cleanup;
 	}
 	writer->fd = temporary_open(path, &temporary);
-	if (writer->fd < 0) {
+	if (!temporary) {
 		error = writer->fd;
 		goto cleanup;
 	}

@@ -18,13 +18,16 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_EXIT] = sizeof(struct event),
 };
 
+/* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
+#define CAPTURE_INDEX(kind) ((kind)-CAPTURE_SESSION)
+
 static const uint32_t capture_sizes[] = {
-	[CAPTURE_SESSION - CAPTURE_SESSION] = sizeof(struct text_record),
-	[CAPTURE_TARGET - CAPTURE_SESSION] = sizeof(struct text_record),
-	[CAPTURE_OPERATOR - CAPTURE_SESSION] = sizeof(struct operator_record),
-	[CAPTURE_CODE - CAPTURE_SESSION] = sizeof(struct code_record),
-	[CAPTURE_LOSS - CAPTURE_SESSION] = sizeof(struct loss_record),
-	[CAPTURE_END - CAPTURE_SESSION] = sizeof(struct text_record),
+	[CAPTURE_INDEX(CAPTURE_SESSION)] = sizeof(struct text_record),
+	[CAPTURE_INDEX(CAPTURE_TARGET)] = sizeof(struct text_record),
+	[CAPTURE_INDEX(CAPTURE_OPERATOR)] = sizeof(struct operator_record),
+	[CAPTURE_INDEX(CAPTURE_CODE)] = sizeof(struct code_record),
+	[CAPTURE_INDEX(CAPTURE_LOSS)] = sizeof(struct loss_record),
+	[CAPTURE_INDEX(CAPTURE_END)] = sizeof(struct text_record),
 };
 
 static uint32_t kind_size(uint16_t kind)

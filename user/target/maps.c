@@ -11,12 +11,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* A process with more text than this in its maps is not read: 64 Ki mappings are the kernel's usual limit. */
 #define MAPS_TEXT_MAX (32u << 20)
 #define MAPS_READ_STEP (256u << 10)
-#define PROC_PATH_MAX 96 /* "/proc/<pid>/map_files/<start>-<end>" with the longest numbers */
+#define FIELDS_BYTES_MAX 128 /* what stands before the path, with the longest numbers and the blanks that pad it */
+#define PROC_PATH_MAX 96     /* "/proc/<pid>/map_files/<start>-<end>" with the longest numbers */
 
 static int file_known(const struct mapped_file *files, uint64_t device, uint64_t inode)
 {
@@ -26,23 +27,28 @@ static int file_known(const struct mapped_file *files, uint64_t device, uint64_t
 	return 0;
 }
 
+/*
+ * The fields are copied out first: what stands behind the line is not theirs, and
+ * sscanf would measure the whole text again for each line.
+ */
 static int line_parse(const char *line, size_t length, struct mapped_file *file)
 {
+	char fields[FIELDS_BYTES_MAX], permissions[5] = "";
 	unsigned int major_number, minor_number;
-	char permissions[5];
-	int path_at = 0;
-	const char *path;
+	size_t fields_length = length < sizeof(fields) ? length : sizeof(fields) - 1, path_at;
+	int end = 0;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &file->start, &file->end,
-		    permissions, &file->offset, &major_number, &minor_number, &file->inode, &path_at) != 7)
+	memcpy(fields, line, fields_length);
+	fields[fields_length] = '\0';
+	if (sscanf(fields, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &file->start, &file->end,
+		    permissions, &file->offset, &major_number, &minor_number, &file->inode, &end) != 7)
 		return -EINVAL;
-	if ((size_t)path_at > length || permissions[2] != 'x' || !file->inode || file->end <= file->start)
+	if (permissions[2] != 'x' || !file->inode || file->end <= file->start)
 		return -EINVAL;
-	path = line + path_at;
-	while (path < line + length && *path == ' ')
-		path++;
+	for (path_at = (size_t)end; path_at < length && line[path_at] == ' ';)
+		path_at++;
 	file->device = makedev(major_number, minor_number);
-	file->path = strndup(path, length - (size_t)(path - line));
+	file->path = strndup(line + path_at, length - path_at);
 	return file->path ? 0 : -ENOMEM;
 }
 

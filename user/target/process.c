@@ -58,7 +58,8 @@ static char *command_read(pid_t pid)
 			free(text);
 			return NULL;
 		}
-		text[strcspn(text, "\n")] = '\0';
+		if (text)
+			text[strcspn(text, "\n")] = '\0';
 		return text;
 	}
 	for (size_t index = 0; index + 1 < size; index++)

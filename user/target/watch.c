@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 /* A record of another CPU may be so much older than the clock and not be in its ring yet. */
 #define SETTLE_NANOSECONDS 1000000u

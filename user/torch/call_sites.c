@@ -17,7 +17,7 @@
 
 #include <Zydis/Zydis.h>
 
-#include "model/containers.h"
+#include "containers/containers.h"
 
 #define SECTION_BYTES_MAX (512ull << 20)
 #define CALL_OPCODE 0xe8

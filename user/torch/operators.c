@@ -326,7 +326,7 @@ static int operators_read(struct finder *finder)
 
 	if (count == 0)
 		return -ENOENT;
-	if (count > 2 * TORCH_OPERATORS_MAX)
+	if (count > (size_t)2 * TORCH_OPERATORS_MAX)
 		return -EFBIG;
 	out->operators = calloc(count, sizeof(*out->operators));
 	out->texts = calloc(2 * count, sizeof(*out->texts));

@@ -12,12 +12,18 @@
 
 #include <stb/stb_ds.h>
 
-/* Give the array exactly `count` elements, all zero. */
+/*
+ * Give the array exactly `count` elements, all zero. Also an empty one is not
+ * NULL afterwards: the allocator of stb_ds.c ends the program first. `count` is
+ * evaluated more than once.
+ */
 #define arrzero(array, count)                                                                                          \
 	do {                                                                                                           \
+		arrsetcap(array, (size_t)(count) + 1);                                                                 \
+		if (!(array))                                                                                          \
+			__builtin_unreachable();                                                                       \
 		arrsetlen(array, count);                                                                               \
-		if (array)                                                                                             \
-			memset(array, 0, sizeof(*(array)) * (size_t)(count));                                          \
+		memset(array, 0, sizeof(*(array)) * (size_t)(count));                                                  \
 	} while (0)
 
 #endif

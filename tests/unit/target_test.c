@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is read about a process: its maps, its environment, whether it is there. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "containers/containers.h"
+#include "target/maps.h"
+#include "target/memory.h"
+#include "target/process.h"
+
+/* --- maps ------------------------------------------------------------------------ */
+
+static struct mapped_file *parse(const char *text, ptrdiff_t count)
+{
+	struct mapped_file *files;
+
+	cr_assert_eq(maps_parse(text, &files), 0);
+	cr_assert_eq(arrlen(files), count, "%td files in: %s", arrlen(files), text);
+	return files;
+}
+
+Test(maps, are_the_executable_files_of_a_process)
+{
+	struct mapped_file *files =
+		parse("55e4d6c00000-55e4d6c22000 r--p 00000000 fe:01 1311 /usr/bin/cat\n"
+		      "55e4d6c22000-55e4d6c44000 r-xp 00002000 fe:01 1311                       /usr/bin/cat\n"
+		      "7ffcf9b3f000-7ffcf9b60000 rw-p 00000000 00:00 0                          [stack]\n"
+		      "7f0000000000-7f0000010000 rw-p 00000000 00:00 0\n"
+		      "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n"
+		      "7f1000000000-7f1000010000 r-xs 0000a000 103:0b 77 /opt/with space/libc10.so (deleted)\n",
+			2);
+
+	cr_assert_eq(files[0].device, makedev(0xfe, 1));
+	cr_assert_eq(files[0].inode, 1311);
+	cr_assert_eq(files[0].start, 0x55e4d6c22000);
+	cr_assert_eq(files[0].end, 0x55e4d6c44000);
+	cr_assert_eq(files[0].offset, 0x2000);
+	cr_assert_str_eq(files[0].path, "/usr/bin/cat");
+	cr_assert_eq(files[1].device, makedev(0x103, 0xb));
+	cr_assert_str_eq(files[1].path, "/opt/with space/libc10.so (deleted)");
+	maps_free(files);
+}
+
+Test(maps, name_a_file_once_by_its_first_executable_segment)
+{
+	struct mapped_file *files = parse("1000-2000 r-xp 00000000 fe:01 5 /a\n"
+					  "3000-4000 r-xp 00001000 fe:01 5 /a\n"
+					  "5000-6000 r-xp 00000000 fe:02 5 /b\n"
+					  "7000-8000 r-xp 00000000 fe:01 5 /another name of a\n",
+		2);
+
+	cr_assert_eq(files[0].start, 0x1000);
+	cr_assert_str_eq(files[1].path, "/b");
+	maps_free(files);
+}
+
+Test(maps, pass_over_lines_that_are_not_well_formed)
+{
+	static const char *const texts[] = {"", "\n\n\n", "garbage", "1000-2000", "1000-2000 r-xp", "1000-2000 r\n",
+		"1000-2000 r-xp 0 fe:01\n5 /the inode is on the next line\n", "2000-1000 r-xp 0 fe:01 5 /backwards\n",
+		"1000-1000 r-xp 0 fe:01 5 /empty\n", "1000-2000 r-xp 0 fe:01 0 /no inode\n",
+		"1000-2000 rw-p 0 fe:01 5 /no code\n", "zz-2000 r-xp 0 fe:01 5 /no number\n"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		maps_free(parse(texts[i], 0));
+}
+
+Test(maps, need_neither_a_path_nor_a_last_line_end)
+{
+	struct mapped_file *files = parse("1000-2000 r-xp 0 fe:01 5", 1);
+
+	cr_assert_str_eq(files[0].path, "");
+	maps_free(files);
+}
+
+/* The kernel allows 65530 mappings; a target may have them all. */
+Test(maps, of_many_mappings_take_no_long_time, .timeout = 20)
+{
+	enum { MAPPINGS = 65536, LINE = 96 };
+	char *text = malloc((size_t)MAPPINGS * LINE), *at = text;
+
+	for (unsigned int i = 0; i < MAPPINGS; i++)
+		at += sprintf(at, "%x-%x r-xp 00000000 fe:01 %u /usr/lib/some/folder/library.so.1\n", 0x1000 * (i + 1),
+			0x1000 * (i + 2), i % 100 + 1);
+	maps_free(parse(text, 100));
+	free(text);
+}
+
+Test(maps, of_this_process_have_this_program)
+{
+	struct mapped_file *files;
+	struct stat program, opened;
+	bool found = false;
+
+	cr_assert_eq(stat("/proc/self/exe", &program), 0);
+	cr_assert_eq(maps_read(getpid(), &files), 0);
+	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
+		int fd;
+
+		if (files[index].inode != program.st_ino)
+			continue;
+		found = true;
+		fd = mapped_file_open(getpid(), &files[index]);
+		if (fd == -EPERM || fd == -EACCES)
+			continue; /* only root may */
+		cr_assert_geq(fd, 0, "%s", strerror(-fd));
+		cr_assert_eq(fstat(fd, &opened), 0);
+		cr_assert_eq(opened.st_ino, program.st_ino);
+		close(fd);
+	}
+	cr_assert(found);
+	maps_free(files);
+}
+
+Test(maps, of_no_process_are_refused)
+{
+	struct mapped_file *files;
+
+	cr_assert_eq(maps_read(-1, &files), -ENOENT);
+	cr_assert_null(files);
+}
+
+/* --- environment --------------------------------------------------------------------- */
+
+/* NUL-separated, as /proc/PID/environ; proc_read sets another NUL behind. */
+#define ENVIRONMENT(text) ((struct process){.environment = (char[]){text}, .environment_size = sizeof(text) - 1})
+
+Test(environment, has_the_values_of_its_variables)
+{
+	struct process process = ENVIRONMENT("HOME=/root\0RANK=3\0EMPTY=\0RANK2=4\0A=b=c\0RANK=7");
+
+	cr_assert_str_eq(process_environment(&process, "HOME"), "/root");
+	cr_assert_str_eq(process_environment(&process, "RANK"), "3", "the first one counts");
+	cr_assert_str_eq(process_environment(&process, "RANK2"), "4");
+	cr_assert_str_eq(process_environment(&process, "EMPTY"), "");
+	cr_assert_str_eq(process_environment(&process, "A"), "b=c");
+	cr_assert_null(process_environment(&process, "RAN"));
+	cr_assert_null(process_environment(&process, "root"));
+	cr_assert_null(process_environment(&process, "ABSENT"));
+}
+
+Test(environment, may_be_missing_or_strange)
+{
+	struct process none = {0}, strange = ENVIRONMENT("=value\0\0no equal sign\0LAST=unended");
+
+	cr_assert_null(process_environment(&none, "RANK"));
+	cr_assert_null(process_environment(&strange, "RANK"));
+	cr_assert_str_eq(process_environment(&strange, "LAST"), "unended");
+}
+
+Test(environment, numbers_are_whole_and_not_negative)
+{
+	struct process process = ENVIRONMENT("ZERO=0\0RANK=12\0NEGATIVE=-1\0TEXT=abc\0TAIL=3x\0EMPTY=\0"
+					     "LARGE=99999999999999999999\0FRACTION=1.5");
+	static const char *const no_numbers[] = {"NEGATIVE", "TEXT", "TAIL", "EMPTY", "LARGE", "FRACTION", "ABSENT"};
+	long value = 77;
+
+	cr_assert(process_environment_number(&process, "ZERO", &value));
+	cr_assert_eq(value, 0);
+	cr_assert(process_environment_number(&process, "RANK", &value));
+	cr_assert_eq(value, 12);
+	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(no_numbers[0]); i++)
+		cr_assert_not(process_environment_number(&process, no_numbers[i], &value), "%s", no_numbers[i]);
+}
+
+/* --- processes ------------------------------------------------------------------------- */
+
+Test(process, says_what_it_runs_and_for_whom)
+{
+	struct process process;
+	char program[4096];
+	ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	cr_assert_gt(length, 0);
+	program[length] = '\0';
+	cr_assert_eq(process_open(getpid(), &process), 0);
+	cr_assert_eq(process.pid, getpid());
+	cr_assert_eq(process.uid, geteuid());
+	cr_assert_str_eq(process.executable, program);
+	cr_assert_gt(strlen(process.command), 0);
+	cr_assert_not_null(process_environment(&process, "PATH"));
+	cr_assert(process_is_alive(&process));
+	process_close(&process);
+	process_close(&process);
+}
+
+Test(process, is_read_again_after_an_exec_and_noticed_when_it_ends)
+{
+	struct process process;
+	int ready[2], status;
+	pid_t child;
+	char byte;
+
+	cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
+	child = fork();
+	if (!child) {
+		dup2(ready[1], STDOUT_FILENO);
+		execle("/bin/sh", "sh", "-c", "echo; read line", (char *)NULL, (char *[]){(char[]){"RANK=5"}, NULL});
+		_exit(127);
+	}
+	cr_assert_eq(process_open(child, &process), 0);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	cr_assert_eq(process_refresh(&process), 0);
+	cr_assert_str_eq(process.command, "sh -c echo; read line");
+	cr_assert_str_eq(process_environment(&process, "RANK"), "5");
+	kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_not(process_is_alive(&process));
+	cr_assert_eq(process_refresh(&process), -ESRCH);
+	cr_assert_null(process_environment(&process, "RANK"), "nothing of the dead process remains");
+	process_close(&process);
+	cr_assert_eq(process_open(child, &process), -ESRCH);
+}
+
+static void *thread_open(void *result)
+{
+	struct process process;
+
+	*(int *)result = process_open((pid_t)syscall(SYS_gettid), &process);
+	return NULL;
+}
+
+Test(process, is_not_one_of_its_threads)
+{
+	pthread_t thread;
+	int result = 0;
+
+	cr_assert_eq(pthread_create(&thread, NULL, thread_open, &result), 0);
+	pthread_join(thread, NULL);
+	cr_assert_eq(result, -ENOTSUP);
+}
+
+/* --- memory ---------------------------------------------------------------------------- */
+
+Test(memory, is_read_whole_or_not_at_all)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), copy[8];
+
+	cr_assert_neq(pages, MAP_FAILED);
+	memcpy(pages + page - 8, "contents", 8);
+	cr_assert_eq(munmap(pages + page, page), 0);
+	cr_assert_eq(memory_read(getpid(), (uintptr_t)(pages + page - 8), copy, 8), 0);
+	cr_assert_arr_eq(copy, "contents", 8);
+	cr_assert_eq(memory_read(getpid(), (uintptr_t)(pages + page - 4), copy, 8), -EFAULT, "half of it is there");
+	cr_assert_eq(memory_read(getpid(), 0, copy, 8), -EFAULT);
+}
