@@ -32,6 +32,7 @@ struct recorder {
 	struct record_result *result;
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
+	sigset_t mask; /* of signals, from before */
 	uint64_t start, last_flush, last_progress, last_rescan;
 	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
 	bool progress; /* a terminal shows it */
@@ -235,12 +236,10 @@ static int command_start(struct recorder *recorder, int *go)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		sigset_t none;
 		char byte;
 
 		close(gate[1]);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
+		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(127); /* hdtrace failed or died before it could trace */
@@ -359,7 +358,7 @@ static int descriptors_open(struct recorder *recorder)
 	sigaddset(&handled, SIGINT);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &handled, NULL);
+	sigprocmask(SIG_BLOCK, &handled, &recorder->mask);
 	recorder->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
 	recorder->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (recorder->signals < 0 || recorder->epoll < 0)
@@ -603,8 +602,13 @@ static void recorder_close(struct recorder *recorder)
 		fprintf(stderr, "hdtrace: the end of %s could not be written\n", session->options->capture_path);
 	if (recorder->epoll >= 0)
 		close(recorder->epoll);
-	if (recorder->signals >= 0)
-		close(recorder->signals);
+	if (recorder->signals < 0)
+		return;
+	/* From here on an interrupt is one of the reports; what came until now was one of the trace. */
+	signals_read(recorder);
+	close(recorder->signals);
+	if (!session->options->command)
+		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 }
 
 int recorder_run(const struct record_options *options, struct record_result *result)
