@@ -49,6 +49,8 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.operator_hit;
 	case PROGRAM_INVOKED:
 		return tracer->skeleton->progs.operator_invoked;
+	case PROGRAM_THROWN:
+		return tracer->skeleton->progs.exception_thrown;
 	case PROGRAM_ALLOCATED:
 		return tracer->skeleton->progs.memory_allocated;
 	case PROGRAM_FREED:

@@ -235,6 +235,7 @@ static void check_libraries(struct doctor *doctor)
 		[LIBRARY_C10] = "no PyTorch here yet? hdtrace waits for it to be loaded",
 		[LIBRARY_TORCH_CPU] = "no PyTorch here yet? hdtrace waits for it; a launcher never loads it: give a rank's pid",
 		[LIBRARY_TORCH_PYTHON] = "profiler ranges show up as aten.empty",
+		[LIBRARY_STDCXX] = "operators that raise are counted as if they ran",
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
 	bool seen[LIBRARY_ROLES] = {false};

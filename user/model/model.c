@@ -204,6 +204,8 @@ static int event_send(struct target_state *target, const struct event *event)
 	case EVENT_OPERATOR:
 		return event_has(event, sizeof(struct operator_event)) ? operator_enter(target, (const void *)event)
 								       : -EINVAL;
+	case EVENT_THROW:
+		return operator_throw(target, event);
 	case EVENT_TENSORS:
 		return event_has(event, sizeof(struct tensors_event)) ? operator_tensors(target, (const void *)event)
 								      : -EINVAL;

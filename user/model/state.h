@@ -104,6 +104,7 @@ struct operator_frame {
 	bool unguarded;	    /* autograd was not excluded when it was entered */
 	bool runs;	    /* a nested operator with autograd excluded proved that its kernel runs */
 	bool has_operators; /* operators of their own came inside */
+	bool threw; /* an exception was thrown inside, and nothing was allocated since */
 };
 
 struct thread {
@@ -203,6 +204,8 @@ bool run_has(const struct target_state *target, const struct run *run, uint8_t f
 /* The run that the work of `run` belongs to, NONE: outside operators. After every frame ended. */
 uint32_t run_resolve(const struct target_state *target, uint32_t run);
 int operator_enter(struct target_state *target, const struct operator_event *event);
+/* An exception is thrown: the operators that are alive fail if nothing more is allocated in them. */
+int operator_throw(struct target_state *target, const struct event *event);
 int operator_tensors(struct target_state *target, const struct tensors_event *event);
 void operators_end(struct target_state *target);
 

@@ -23,6 +23,8 @@ static const struct catalogue_row rows[] = {
 		"_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_EEN8pybind114argsERKNS9_6"
 		"kwargsEN3c108optionalINSE_11DispatchKeyEEE",
 		"torch::jit::invokeOperatorFromPython", "profiler ranges show up as aten.empty", false, true},
+	{LIBRARY_STDCXX, PROGRAM_THROWN, "__cxa_throw", "__cxa_throw", "operators that raise are counted as if they ran", false,
+		true},
 	{LIBRARY_PYTHON, PROGRAM_FINALIZED, "Py_FinalizeEx", "Py_FinalizeEx",
 		"blocks freed while the interpreter shuts down are not persistent", false, false},
 };
@@ -41,6 +43,7 @@ static const struct {
 	{"libtorch_cpu.so", LIBRARY_TORCH_CPU},
 	{"libc10.so", LIBRARY_C10},
 	{"libtorch_python.so", LIBRARY_TORCH_PYTHON},
+	{"libstdc++.so", LIBRARY_STDCXX},
 	{"libpython3", LIBRARY_PYTHON},
 	{"python", LIBRARY_PYTHON},
 };
@@ -58,7 +61,7 @@ enum library_role library_role_of(const char *path)
 
 const char *library_role_name(enum library_role role)
 {
-	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python", "Python"};
+	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python", "libstdc++", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -17,6 +17,7 @@ enum library_role {
 	LIBRARY_C10,       /* allocator of storages */
 	LIBRARY_TORCH_CPU, /* operators, autograd */
 	LIBRARY_TORCH_PYTHON, /* PyTorch's own binding of Python */
+	LIBRARY_STDCXX,       /* the C++ runtime, which throws exceptions */
 	LIBRARY_PYTHON,    /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };

@@ -6,6 +6,7 @@
 enum program_kind {
 	PROGRAM_OPERATOR,  /* operator.bpf.c */
 	PROGRAM_INVOKED,
+	PROGRAM_THROWN,
 	PROGRAM_ALLOCATED, /* allocator.bpf.c */
 	PROGRAM_FREED,
 	PROGRAM_RESIZED,

@@ -316,7 +316,8 @@ const struct mapped_file *library_file_of(const struct mapped_file *files, const
 static int target_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	/* Operators before the allocator: a block is then rarely without its operator. */
-	static const enum library_role order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_C10, LIBRARY_PYTHON};
+	static const enum library_role order[] = {
+		LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_PYTHON};
 	int error;
 
 	target->attach_time_ns = monotonic_now();
