@@ -59,6 +59,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 		code_take(session, target, (const void *)record, size);
 		return;
 	}
+	if (record->kind == EVENT_INFERENCE) {
+		target_use_plain(session, target, record->time_ns);
+		return;
+	}
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
 	if (!record)
@@ -535,7 +539,7 @@ struct wasted_hook {
 	uint64_t wasted;
 };
 
-static void wasted_tell(const struct session *session, const struct planned_library *library);
+static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set);
 
 static void statistics_tell(const struct session *session)
 {
@@ -549,8 +553,9 @@ static void statistics_tell(const struct session *session)
 				(unsigned long long)statistics[kind].runs,
 				(double)statistics[kind].nanoseconds / (double)statistics[kind].runs);
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		if (session->libraries[index].first_hook >= 0)
-			wasted_tell(session, &session->libraries[index]);
+		for (int set = 0; set < HOOK_SETS; set++)
+			if (session->libraries[index].first_hook[set] >= 0)
+				wasted_tell(session, &session->libraries[index], (enum hook_set_kind)set);
 }
 
 #define WASTED_HOOKS_TOLD 8
@@ -563,19 +568,20 @@ static int wasted_compare(const void *a, const void *b)
 }
 
 /* The hooks whose hits were mostly for nothing. */
-static void wasted_tell(const struct session *session, const struct planned_library *library)
+static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set)
 {
-	size_t count = arrlenu(library->plan->hooks);
+	const struct hook_description *hooks = library->plan->sets[set].hooks;
+	size_t count = arrlenu(hooks);
 	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
 	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
 
-	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook, count, counters)) {
+	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
 		for (size_t index = 0; index < count; index++)
 			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
 		qsort(wasted, count, sizeof(*wasted), wasted_compare);
 		for (size_t index = 0; index < WASTED_HOOKS_TOLD && index < count && wasted[index].wasted; index++)
 			fprintf(stderr, "hdtrace: %-40s %12llu hits, %llu for nothing\n",
-				library->plan->operator_names[library->plan->hooks[wasted[index].hook].operator_],
+				library->plan->operator_names[hooks[wasted[index].hook].operator_],
 				(unsigned long long)counters[wasted[index].hook].hits,
 				(unsigned long long)wasted[index].wasted);
 	}
