@@ -47,7 +47,7 @@ help:
 	@echo 'make bench           measure overhead and report speed'
 	@echo 'make install         install under $$(DESTDIR)$$(PREFIX) (now $(PREFIX))'
 	@echo 'make clean           remove what was built'
-	@echo 'make unit sanitize fuzz e2e check-build check-bpf check-docs check-install check-format lint'
+	@echo 'make unit sanitize fuzz e2e e2e-sanitize check-build check-bpf check-docs check-install check-format lint'
 	@echo '                     one part of the checks; make e2e MATCH=NAME: only the tests named so'
 	@echo 'make format          lay out the sources as .clang-format says'
 	@echo 'make compile_commands.json'
@@ -76,7 +76,7 @@ $(BUILD)/user/%.o: user/%.c $(FLAGS)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -MD -MP -c -o $@ $<
 
 # The hash functions of stb_ds.h shift and read unaligned on purpose.
-$(BUILD)/user/model/stb_ds.o: override CFLAGS += -fno-sanitize=undefined
+$(BUILD)/user/containers/stb_ds.o: override CFLAGS += -fno-sanitize=undefined
 
 # Sources that use the BPF skeleton need it made first.
 $(filter $(BUILD)/user/attach/%,$(OBJECTS)): | $(SKELETON)

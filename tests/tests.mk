@@ -59,6 +59,14 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,BENCH)$(CC) $(ALL_CFLAGS) -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
 
+# The program itself under the sanitizers, leaks included: a recording of each kind.
+SANITIZED_TESTS := each_program survives forked_children several_pids replaces_itself cannot_be_run full_disk damaged doctor_looks
+
+e2e-sanitize:
+	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" all
+	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize \
+		$(foreach name,$(SANITIZED_TESTS),-k $(name))
+
 bench: all $(BENCH_PROGRAMS)
 	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
@@ -98,10 +106,10 @@ check-install: all
 		{ echo "$$extra files were installed, want $(words $(INSTALLED))" >&2; exit 1; }
 	@echo "$(words $(INSTALLED)) files are installed, no other"
 
-CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e
+CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e e2e-sanitize
 
 check:
 	@scripts/setup --tests
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: programs unit sanitize fuzz fuzz-run e2e bench check check-docs check-build check-bpf check-install
+.PHONY: programs unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install

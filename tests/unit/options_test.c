@@ -72,18 +72,48 @@ Test(folder, is_made_with_its_parents)
 	cr_assert_not_null(mkdtemp(top));
 	deep = path_join(top, "a/b//c/");
 	file = path_join(top, "a/file");
-	cr_assert_eq(folder_make(deep), 0);
-	cr_assert_eq(folder_make(deep), 0, "it is there already");
+	cr_assert_eq(folder_make(deep, NULL), 0);
+	cr_assert_eq(folder_make(deep, NULL), 0, "it is there already");
 	cr_assert_eq(stat(deep, &status), 0);
 	cr_assert(S_ISDIR(status.st_mode));
 	close(creat(file, 0600));
-	cr_assert_eq(folder_make(file), -ENOTDIR);
+	cr_assert_eq(folder_make(file, NULL), -ENOTDIR);
 	free(deep);
 	deep = path_join(file, "below");
-	cr_assert_eq(folder_make(deep), -ENOTDIR);
-	cr_assert_eq(folder_make("/proc/none"), -ENOENT);
+	cr_assert_eq(folder_make(deep, NULL), -ENOTDIR);
+	cr_assert_eq(folder_make("/proc/none", NULL), -ENOENT);
 	snprintf(command, sizeof(command), "rm -rf %s", top);
 	cr_assert_eq(system(command), 0);
 	free(deep);
+	free(file);
+}
+
+Test(folder, is_unmade_as_far_as_it_was_made_and_is_empty)
+{
+	char top[] = "/tmp/options_test.XXXXXX", *deep, *half, *file;
+	size_t made;
+
+	cr_assert_not_null(mkdtemp(top));
+	deep = path_join(top, "a/b//c/");
+	half = path_join(top, "a/b");
+	file = path_join(top, "a/file");
+	cr_assert_eq(folder_make(deep, &made), 0);
+	folder_unmake(deep, made);
+	cr_assert_eq(access(top, F_OK), 0, "what was there before stays");
+	cr_assert_neq(access(half, F_OK), 0);
+	cr_assert_eq(folder_make(half, &made), 0);
+	close(creat(file, 0600));
+	folder_unmake(half, made);
+	cr_assert_neq(access(half, F_OK), 0);
+	cr_assert_eq(access(file, F_OK), 0, "a folder with something in it stays");
+	cr_assert_eq(folder_make(top, &made), 0);
+	folder_unmake(top, made);
+	cr_assert_eq(access(file, F_OK), 0, "nothing was made");
+	unlink(file);
+	*strrchr(file, '/') = '\0';
+	rmdir(file);
+	cr_assert_eq(rmdir(top), 0, "nothing else is left");
+	free(deep);
+	free(half);
 	free(file);
 }
