@@ -83,6 +83,30 @@ const volatile bool count_hooks __weak = false;
 /* "profiler::_record_function_enter" and its likes: the operators that begin and end profiler ranges. */
 #define PROFILER_NAMESPACE 0x72656c69666f7270ULL /* "profiler", little-endian */
 
+/*
+ * Does this hook count for the thread? There are two sets of hooks, and while
+ * the loader changes from one to the other both are attached. A thread changes
+ * where no operator is alive: at a call, or at a site, but not at the plain set's
+ * redispatch, whose site the thread may have counted already.
+ */
+static __always_inline bool hook_counts(struct hit *hit, const struct hook_description *description, bool guarded)
+{
+	struct thread_state *thread = hit->thread;
+	bool plain = description->flags & HOOK_PLAIN;
+
+	if (!thread->known) {
+		thread->known = 1;
+		thread->plain = hit->settings->plain;
+	}
+	if (thread->plain != hit->settings->plain && !(plain && description->hook == HOOK_REDISPATCH)) {
+		if (thread->frame_count)
+			frames_check(hit, guarded, true);
+		if (!*(volatile __u32 *)&thread->frame_count)
+			thread->plain = hit->settings->plain;
+	}
+	return thread->plain == plain;
+}
+
 /* Does a redispatch with these keys lead to a backend kernel? */
 static __always_inline bool keys_are_last(const struct hit *hit, const struct hook_description *description, __u64 keys)
 {
@@ -135,6 +159,8 @@ int operator_hit(struct pt_regs *context)
 		!keys_are_last(&hit, description, arch_register(context, description->keys_register)))
 		return 0;
 	excluded = keys_excluded(&hit);
+	if (!hook_counts(&hit, description, autograd_is_excluded(&hit, excluded)))
+		return 0;
 	frames_check_around(&hit, description, autograd_is_excluded(&hit, excluded));
 	depth = *(volatile __u32 *)&thread->frame_count;
 	if (thread->running)

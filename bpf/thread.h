@@ -95,6 +95,8 @@ struct arguments_state {
 };
 
 struct thread_state {
+	__u8 known; /* it was hit before */
+	__u8 plain; /* it follows the plain set of hooks */
 	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
 	__u32 frame_count;   /* operator frames that were alive at the last hit */
 	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */

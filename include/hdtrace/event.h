@@ -31,6 +31,7 @@ enum event_kind {
 	/* Never in a capture: user space makes other records of them. */
 	EVENT_INVOKED = 10, /* struct invoked_event: becomes an operator_event */
 	EVENT_CODE = 11,    /* struct code_event: becomes a code_record of capture.h */
+	EVENT_INFERENCE = 12, /* struct event: inference mode begins, operators skip the levels of autograd */
 	EVENT_KERNEL_KINDS,  /* kinds from here on are made in user space: capture.h */
 };
 

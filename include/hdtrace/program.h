@@ -47,6 +47,8 @@ enum hook_flag {
 	HOOK_BEFORE_SELECT = 1 << 3,
 	/* Mostly hit inside other operators: left out at LEVEL_LITE (for the loader, not for the programs). */
 	HOOK_FULL_ONLY = 1 << 4,
+	/* Belongs to the plain set, else to the sparse one; a thread follows one of them. */
+	HOOK_PLAIN = 1 << 5,
 };
 
 #define HOOK_NO_KEYS 255
@@ -95,7 +97,8 @@ struct target_settings {
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
-	__u16 reserved;
+	__u8 plain;                /* threads should follow the plain set of hooks */
+	__u8 inference_mask;       /* of the bit for inference mode in c10::AutogradState */
 };
 
 /* The parts of a frame and of a storage that are read at once have at most so many bytes. */

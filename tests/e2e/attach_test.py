@@ -1,9 +1,12 @@
 """Attaching to processes that already run, and to libraries that come later."""
+import os
+import shutil
 import time
 
 import invariants
 from compare import read_csv
-from harness import COMPLETE, check, check_equal, is_subsequence, program_path, say, split_steps, test
+from harness import (COMPLETE, PYTHON, check, check_equal, is_subsequence, program_path, say, split_steps, test,
+                     wait_until)
 
 STEADY_STEPS = 4
 
@@ -99,10 +102,88 @@ def test_run_follows_exec_of_a_shell(context):
 
 
 @test
+def test_run_gives_each_program_of_a_shell_a_rank(context):
+    """The shell itself has none; programs one after the other and beside each other have."""
+    job = f"{PYTHON} {program_path('loop')} --steps 3 --pause 0"
+    context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/bin/bash", "-c",
+                f"{job}; {job} & {job} & wait").check_code(COMPLETE)
+    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "rank_0", "rank_1", "rank_2"],
+                "the output folder")
+    want = [task["node_name"] for task in context.report(rank=0).tasks]
+    for rank in (1, 2):
+        check_equal([task["node_name"] for task in context.report(rank=rank).tasks], want, f"operators of rank {rank}")
+
+
+@test
+def test_run_survives_programs_that_end_at_once(context):
+    script = "for i in $(seq 200); do /bin/true & done; wait; exit 9"
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/bin/bash", "-c", script)
+    check_equal(traced.code, 9, f"exit code of {traced}")
+
+
+@test
+def test_forked_children_are_no_ranks_and_a_limitation(context):
+    report = context.trace_run(program_path("forking"))
+    check_equal(sorted(os.listdir(report.folder)), ["capture.hdt", "rank_0"], "the output folder")
+    check(any(line.startswith("3 children") for line in report.json["limitations"]),
+          "no line about the children:", report.json["limitations"])
+
+
+@test
+def test_job_in_namespaces_of_its_own_is_traced(context):
+    parent = context.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", PYTHON,
+                           program_path("loop"))
+    context.wait_steps(parent, 2)
+    with open(f"/proc/{parent.pid}/task/{parent.pid}/children", encoding="utf-8") as children:
+        pid = children.read().split()[0]
+    context.run(context.hdtrace, "-p", pid, "--steps", "3", "-o", context.path("out")).check_code(COMPLETE)
+    check(any(row["file_name"].endswith("loop.py") for row in context.report().rows), "no line of the job")
+    parent.check_alive()
+
+
+@test
+def test_job_in_another_root_is_traced(context):
+    """Its libraries are at other paths outside: the mapped files themselves are read."""
+    root = context.path("root")
+    folders = [name for name in ("usr", "etc", "proc", "dev") if os.path.isdir("/" + name)]
+    for name in folders + ["job"]:
+        os.makedirs(os.path.join(root, name))
+    for name in ("lib", "lib64", "bin"):
+        os.symlink(f"usr/{name}", os.path.join(root, name))
+    shutil.copy(program_path("loop"), os.path.join(root, "job"))
+    mounts = "; ".join(f"mount --rbind /{name} {root}/{name}" for name in folders)
+    job = context.start("unshare", "--mount", "/bin/sh", "-c", f"{mounts}; exec chroot {root} {PYTHON} /job/loop.py")
+    context.wait_steps(job, 2)
+    context.attach(job, "--steps", "3").check_code(COMPLETE)
+    check(any(row["file_name"] == "/job/loop.py" for row in context.report().rows), "no line of the job")
+    job.check_alive()
+
+
+@test
+def test_libraries_that_were_replaced_on_disk_are_traced(context):
+    """As after an upgrade of the package, while the job still has the old ones mapped."""
+    libraries = context.path("libraries")
+    os.makedirs(libraries)
+    library = os.path.join(libraries, "libc10.so.1.13")
+    shutil.copy("/usr/lib/x86_64-linux-gnu/libc10.so.1.13", library)
+    job = context.start(PYTHON, program_path("loop"), environment={"LD_LIBRARY_PATH": libraries})
+    context.wait_steps(job, 2)
+    os.unlink(library)
+    with open(library, "w", encoding="utf-8") as other:
+        other.write("no library")
+    context.attach(job, "--steps", "3").check_code(COMPLETE)
+    paths = [entry["path"] for entry in context.report().live["target"]["libraries"]]
+    check(f"{library} (deleted)" in paths, "libraries:", paths)
+    check(context.report().rows, "no block in the report")
+    job.check_alive()
+
+
+@test
 def test_several_pids_give_a_rank_each_in_order_of_pid(context):
     jobs = sorted([context.trained("loop"), context.trained("loop", "--optimizer", "adamw")], key=lambda job: job.pid)
-    pids = ",".join(str(job.pid) for job in reversed(jobs))
+    pids = ",".join(str(job.pid) for job in [jobs[1], jobs[0], jobs[1]])  # one twice
     context.start(context.hdtrace, "-p", pids, "-o", context.path("out"), "--steps", "4").check_code(COMPLETE)
+    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "rank_0", "rank_1"], "the output folder")
     for rank, job in enumerate(jobs):
         names = {task["node_name"] for task in context.report(rank=rank).tasks}
         check(names, f"no task of rank {rank}")

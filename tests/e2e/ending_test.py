@@ -69,18 +69,54 @@ def test_run_exits_with_the_commands_status(context, status):
     check(context.report().exists(), f"no report: {traced}")
 
 
-@test
-def test_run_tells_when_a_signal_ended_the_command(context):
-    script = "import torch, os, signal; torch.ones(3) + 1; os.kill(os.getpid(), signal.SIGKILL)"
+@test(each=("SIGKILL", "SIGSEGV", "SIGTERM"))
+def test_run_tells_when_a_signal_ended_the_command(context, name):
+    number = getattr(signal, name)
+    script = f"import torch, os, signal; torch.ones(3) + 1; os.kill(os.getpid(), {int(number)})"
     traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, "-c", script)
-    check(traced.code in (128 + signal.SIGKILL, -signal.SIGKILL), f"exit code {traced.code}: {traced}")
+    check_equal(traced.code, 128 + number, f"exit code of {traced}")
+    check(context.report().exists(), f"no report: {traced}")
+
+
+@test(each=("does-not-exist", "/does/not/exist", "/etc/passwd"))
+def test_run_of_a_command_that_cannot_be_run_fails_as_in_a_shell(context, command):
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", command)
+    check_equal(traced.code, 126 if command == "/etc/passwd" else 127, f"exit code of {traced}")
+    check(command in traced.err, f"the message does not name the command: {traced}")
+    check(not os.path.exists(context.path("out")), "an output folder was left behind")
 
 
 @test
-def test_run_of_a_command_that_does_not_exist_fails(context):
-    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/does/not/exist")
-    check(traced.code in (FAILED, 126, 127), f"exit code {traced.code}: {traced}")
-    check("/does/not/exist" in traced.err, f"the message does not name the command: {traced}")
+def test_run_of_a_command_without_pytorch_has_its_output_and_status(context):
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/bin/sh", "-c", "echo mine; exit 6")
+    check_equal((traced.code, traced.out), (6, "mine\n"), f"exit code and output of {traced}")
+    check("nothing was traced" in traced.err, f"that nothing was traced is not told: {traced}")
+    check(not os.path.exists(context.path("out")), "an output folder was left behind")
+
+
+@test(each=("SIGTERM", "SIGINT"))
+def test_signal_to_run_during_the_import(context, name):
+    """SIGTERM goes on to the command; SIGINT ends the trace only, as the terminal gives it to both."""
+    tracer = context.start(context.hdtrace, "run", "-o", context.path("out"), "--", "/bin/sh", "-c",
+                           f"echo started; exec {PYTHON} {program_path('loop')} --steps 3 --pause 0")
+    wait_until(lambda: "started" in tracer.out, lambda: f"the start of {tracer}")
+    time.sleep(0.3)
+    kill(tracer, getattr(signal, name))
+    check_equal(tracer.wait(), 128 + signal.SIGTERM if name == "SIGTERM" else 0, f"exit code of {tracer}")
+
+
+@test
+def test_reader_of_the_summary_that_goes_away_ends_no_report(context):
+    job = context.trained("loop")
+    context.run("/bin/sh", "-c", f'"$0" "$@" -o "{context.path("out")}" | true', context.hdtrace, "-p", job.pid,
+                "-d", "1").check_code(0)
+    check(context.report().exists(), "the report is not complete")
+    full = context.run("/bin/sh", "-c", '"$0" "$@" >/dev/full', context.hdtrace, "report", context.path("out"))
+    check_equal(full.code, FAILED, f"exit code of {full}")
+    check("standard output" in full.err, f"not told: {full}")
+    before = context.report().files()
+    context.run("/bin/sh", "-c", '"$0" "$@" >&- 2>&-', context.hdtrace, "report", context.path("out")).check_code(COMPLETE)
+    check(context.report().files() == before, "without standard output the report is another one")
 
 
 @test

@@ -213,9 +213,8 @@ class Report:
 
 def find_capture(folder):
     """The capture in an output folder, finished or being written; None if there is none."""
-    found = [os.path.join(where, name) for where, _, names in os.walk(folder)
-             for name in names if "capture.hdt" in name]
-    return max(found, key=os.path.getsize, default=None)
+    capture = os.path.join(folder, "capture.hdt")
+    return capture if os.path.exists(capture) else None
 
 
 def split_steps(tasks):

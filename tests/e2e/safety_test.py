@@ -4,9 +4,10 @@ import shutil
 import signal
 import tempfile
 
-from harness import COMPLETE, FAILED, PYTHON, USAGE, check, check_equal, program_path, test, wait_until
+from harness import COMPLETE, FAILED, LOST, PYTHON, USAGE, check, check_equal, program_path, test, wait_until
 
 NOBODY = "65534"
+JOB_GROWTH_KIB = 16384  # copies of code pages that held probes, once
 PID_UNUSED = str((1 << 22) - 1)  # the largest pid that Linux gives
 
 
@@ -23,6 +24,12 @@ def check_refused(process, *words, codes=(FAILED, USAGE), lines=3):
 def process_state(pid):
     with open(f"/proc/{pid}/stat", encoding="utf-8") as source:
         return source.read().rpartition(")")[2].split()[0]
+
+
+def memory_of(pid):
+    """Resident KiB of a process."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as source:
+        return next(int(line.split()[1]) for line in source if line.startswith("VmRSS:"))
 
 
 def check_nothing_left(context, out="out"):
@@ -145,21 +152,60 @@ def test_output_that_fails_while_writing_is_told(context):
     job = context.trained("loop", "--pause", "0.001")
     process = context.run("/bin/sh", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"', context.hdtrace, "-p", job.pid,
                           "-d", "4", "-o", context.path("out"))
-    check(process.code in (FAILED, 3), f"exit code {process.code}: {process}")
-    check(process.err.strip(), f"nothing is said: {process}")
+    check(process.code in (FAILED, LOST), f"exit code {process.code}: {process}")
+    check("cannot write" in process.err, f"not told: {process}")
     context.wait_steps(job, 2)
 
 
 @test
-def test_nothing_is_left_in_the_kernel_after_the_end(context):
-    """Programs and maps go with the tracer, also when it is killed."""
-    def programs():
-        listed = context.run("/usr/sbin/bpftool", "prog", "show")
-        return sum("hdtrace" in line or "uprobe" in line for line in listed.out.splitlines())
-    before = programs()
+def test_full_disk_ends_the_trace_and_is_told(context):
+    job = context.trained("loop", "--pause", "0.001")
+    os.makedirs(context.path("disk"))
+    script = f'mount -t tmpfs -o size=64k none {context.path("disk")}; "$0" "$@"; code=$?; ' \
+             f'"$0" report -q {context.path("disk", "out")} -o {context.path("out")}; exit $code'
+    process = context.run("unshare", "--mount", "/bin/sh", "-c", script, context.hdtrace, "-p", job.pid, "-d", "30",
+                          "-o", context.path("disk", "out"), timeout=20)
+    check(process.code in (FAILED, LOST), f"exit code {process.code}: {process}")
+    check("No space left" in process.err, f"the reason is not told: {process}")
+    check_equal(context.report().live["complete"], False, "complete")
+    context.wait_steps(job, 2)
+
+
+@test
+def test_read_only_disk_is_refused(context):
+    os.makedirs(context.path("disk"))
+    script = f'mount -t tmpfs -o ro none {context.path("disk")}; exec "$0" "$@"'
+    check_refused(context.run("unshare", "--mount", "/bin/sh", "-c", script, context.hdtrace, "-p", "1", "-o",
+                              context.path("disk")), "read-only", codes=(FAILED,))
+
+
+@test
+def test_refused_trace_leaves_an_older_one_alone(context):
+    os.makedirs(context.path("out"))
+    with open(context.path("out", "capture.hdt"), "w", encoding="utf-8") as older:
+        older.write("older")
+    context.run(context.hdtrace, "-p", PID_UNUSED, "-o", context.path("out")).check_code(FAILED)
+    other = context.start("/bin/sleep", "300")
+    context.run(context.hdtrace, "-p", other.pid, "-d", "0.5", "-o", context.path("out")).check_code(FAILED)
+    with open(context.path("out", "capture.hdt"), encoding="utf-8") as older:
+        check_equal(older.read(), "older", "the older capture")
+
+
+@test(each=("ended", "killed"))
+def test_nothing_is_left_in_the_kernel_after_the_end(context, how):
+    """Links, programs and maps go with the tracer, also when it is killed."""
     job = context.trained("loop")
-    tracer = context.attached(job)
-    tracer.send(signal.SIGKILL)
-    tracer.wait()
+
+    def links():
+        listed = context.run("/usr/sbin/bpftool", "link", "list")
+        check_equal(listed.code, 0, f"exit code of {listed}")
+        return listed.out.count(f"pid {job.pid} ")
+    before = memory_of(job.pid)
+    for cycle in range(3):
+        tracer = context.attached(job, out=f"out-{cycle}")
+        check(links() > 3, f"{links()} links while the trace is on")
+        tracer.send(signal.SIGKILL if how == "killed" else signal.SIGINT)
+        tracer.wait()
+        wait_until(lambda: links() == 0, "links are left in the kernel", timeout=3)
     context.wait_steps(job, 3)
-    check_equal(programs(), before, "programs in the kernel")
+    check(memory_of(job.pid) - before < JOB_GROWTH_KIB, f"the job grew from {before} to {memory_of(job.pid)} KiB")

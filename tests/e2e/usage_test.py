@@ -41,13 +41,16 @@ def test_version_is_a_name_and_a_number(context):
 
 
 @test(each=("no arguments", "unknown verb", "unknown option", "no pid", "run without a command", "unknown level",
-            "negative duration", "report without input", "duration that is no number"), needs_bpf=False)
+            "negative duration", "report without input", "duration that is no number", "steps without stacks",
+            "too large a ring"), needs_bpf=False)
 def test_usage_error(context, what):
     arguments = {
         "no arguments": (), "unknown verb": ("frobnicate",), "unknown option": ("-p", "1", "--frobnicate"),
         "no pid": ("record",), "run without a command": ("run",), "unknown level": ("-p", "1", "--level", "most"),
         "negative duration": ("-p", "1", "-d", "-3"), "report without input": ("report",),
         "duration that is no number": ("-p", "1", "-d", "soon"),
+        "steps without stacks": ("-p", "1", "--steps", "3", "--level", "lite"),
+        "too large a ring": ("-p", "1", "--ring-size", "2G"),
     }[what]
     process = context.run(context.hdtrace, *arguments)
     check_equal((process.code, process.out), (USAGE, ""), f"exit code and stdout of {process}")

@@ -211,7 +211,7 @@ static bool check_library(struct doctor *doctor, const struct mapped_file *file,
 {
 	struct library_plan plan = {0};
 	int fd = mapped_file_open(doctor->pid, file);
-	int error = fd < 0 ? fd : library_plan_make(fd, role, HOOKS_AUTO, &plan);
+	int error = fd < 0 ? fd : library_plan_make(fd, role, &plan);
 	bool counts = !error && (role != LIBRARY_PYTHON || plan.python_runtime);
 
 	if (error)

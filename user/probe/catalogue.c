@@ -9,6 +9,8 @@ static const struct catalogue_row rows[] = {
 		"c10::ProfiledCPUMemoryReporter::New", "no memory blocks", true, false},
 	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
 		"c10::ProfiledCPUMemoryReporter::Delete", "no ends of memory blocks", true, false},
+	{LIBRARY_C10, PROGRAM_INFERENCE, "_ZN3c1013AutogradState13set_tls_stateES0_",
+		"c10::AutogradState::set_tls_state", "operators in inference mode are missed with sparse hooks", false, false},
 	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm",
 		"at::native::resize_bytes_cpu", "resized storages look like other allocations outside operators", false, true},
 	{LIBRARY_TORCH_CPU, PROGRAM_NODE,

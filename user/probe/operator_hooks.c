@@ -28,6 +28,8 @@ enum site_level { LEVEL_SELECT, LEVEL_INPLACE, LEVEL_AUTOGRAD, LEVEL_OUTER };
 
 struct hooks_builder {
 	struct library_plan *plan;
+	struct hook_set *set; /* being filled */
+	uint8_t flags;        /* enum hook_flag of all hooks of the set */
 	const struct torch_operators *operators;
 	struct call_site *sites; /* stb_ds, sorted by function, then address */
 	size_t slow;             /* probes on instructions that are not emulated */
@@ -68,10 +70,12 @@ static struct hook_description description_of(struct hooks_builder *builder, siz
 	struct hook_description description = {
 		.operator_ = (uint16_t)index,
 		.hook = (uint8_t)hook,
-		.flags = is_leaf(builder->operators->operators[index].name) ? HOOK_LEAF : 0,
+		.flags = builder->flags,
 		.keys_register = HOOK_NO_KEYS,
 	};
 
+	if (is_leaf(builder->operators->operators[index].name))
+		description.flags |= HOOK_LEAF;
 	if (is_mostly_nested(builder->operators->operators[index].name))
 		description.flags |= HOOK_FULL_ONLY;
 	if (hook == HOOK_REDISPATCH && arguments->key_set_place < PLACE_STACK)
@@ -95,8 +99,8 @@ static int hook_add(struct hooks_builder *builder, uint64_t address, const struc
 
 	if (error)
 		return error;
-	arrput(builder->plan->hooks, *description);
-	arrput(builder->plan->hook_offsets, offset);
+	arrput(builder->set->hooks, *description);
+	arrput(builder->set->offsets, offset);
 	return 0;
 }
 
@@ -247,7 +251,7 @@ static int sparse_hooks_add(struct hooks_builder *builder, size_t index, size_t 
 	return error;
 }
 
-static int sparse_plan(struct hooks_builder *builder)
+static int sparse_set_make(struct hooks_builder *builder)
 {
 	size_t with_sites = 0, candidates = 0;
 	int error = sites_load(builder);
@@ -259,8 +263,8 @@ static int sparse_plan(struct hooks_builder *builder)
 	if (!error && with_sites * 100 < candidates * SPARSE_SITES_MIN_PERCENT)
 		error = -ENOTSUP;
 	if (error) {
-		arrsetlen(builder->plan->hooks, 0);
-		arrsetlen(builder->plan->hook_offsets, 0);
+		arrsetlen(builder->set->hooks, 0);
+		arrsetlen(builder->set->offsets, 0);
 	}
 	return error;
 }
@@ -284,9 +288,13 @@ static int names_take(struct library_plan *plan, const struct torch_operators *o
 static void findings_add(const struct hooks_builder *builder)
 {
 	struct library_plan *plan = builder->plan;
+	ptrdiff_t sparse = arrlen(plan->sets[HOOK_SET_SPARSE].hooks);
 
-	plan_find(plan, true, false, NULL, "%zu operators, %td hooks (%s)", builder->operators->count,
-		arrlen(plan->hooks), plan->sparse ? "sparse" : "plain");
+	plan_find(plan, true, false, NULL, "%zu operators, %td hooks plain, %td sparse", builder->operators->count,
+		arrlen(plan->sets[HOOK_SET_PLAIN].hooks), sparse);
+	if (!sparse)
+		plan_find(plan, false, false, "the plain set is used, which costs about half as much again",
+			"the sparse set of hooks does not fit this library");
 	if (builder->slow)
 		plan_find(plan, false, false, "their hits cost some 35 times more",
 			"%zu operator functions start with instructions that the kernel does not emulate", builder->slow);
@@ -295,7 +303,7 @@ static void findings_add(const struct hooks_builder *builder)
 			"%zu tensor arguments are beyond the %d that are read", builder->dropped, HOOK_ARGUMENTS_MAX);
 }
 
-int operator_hooks_plan(struct library_plan *plan, enum hooks_choice choice)
+int operator_hooks_plan(struct library_plan *plan)
 {
 	struct hooks_builder builder = {.plan = plan};
 	struct torch_operators *operators;
@@ -305,11 +313,14 @@ int operator_hooks_plan(struct library_plan *plan, enum hooks_choice choice)
 		return error;
 	builder.operators = operators;
 	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
-	if (!error && choice != HOOKS_PLAIN)
-		plan->sparse = !sparse_plan(&builder);
-	if (!error && choice == HOOKS_SPARSE && !plan->sparse)
-		plan_find(plan, false, false, "the plain set is used", "the sparse set of hooks does not fit this library");
-	for (size_t index = 0; !error && !plan->sparse && index < operators->count; index++)
+	if (!error) {
+		builder.set = &plan->sets[HOOK_SET_SPARSE];
+		sparse_set_make(&builder); /* may fail: the plain set always works */
+		builder.slow = builder.dropped = 0;
+		builder.set = &plan->sets[HOOK_SET_PLAIN];
+		builder.flags = HOOK_PLAIN;
+	}
+	for (size_t index = 0; !error && index < operators->count; index++)
 		error = plain_hooks_add(&builder, index);
 	if (!error)
 		findings_add(&builder);

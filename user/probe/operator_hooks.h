@@ -9,7 +9,7 @@
  * Fill the plan's hooks, their offsets, and the operators' names and flags.
  * -ENOENT: the library has no operators; else 0 or a negative errno.
  */
-int operator_hooks_plan(struct library_plan *plan, enum hooks_choice choice);
+int operator_hooks_plan(struct library_plan *plan);
 
 /* Add a finding; `remedy` is NULL when it is good. */
 void plan_find(struct library_plan *plan, bool good, bool fatal, const char *remedy, const char *format, ...)

@@ -75,7 +75,7 @@ static int catalogue_plan(struct library_plan *plan)
 
 /* --- PyTorch ----------------------------------------------------------------------- */
 
-static int torch_plan(struct library_plan *plan, enum hooks_choice hooks)
+static int torch_plan(struct library_plan *plan)
 {
 	unsigned int major, minor;
 	char *remedy = NULL;
@@ -102,7 +102,7 @@ static int torch_plan(struct library_plan *plan, enum hooks_choice hooks)
 	if (elf_file_tls_got(plan->elf, KEYS_SYMBOL, &plan->keys_got))
 		plan_find(plan, false, false, "a few operators may be mistaken for parts of others",
 			"the thread's dispatch keys cannot be found");
-	error = operator_hooks_plan(plan, hooks);
+	error = operator_hooks_plan(plan);
 	if (error == -ENOENT) {
 		plan_find(plan, false, true, "nothing can be told about operators", "no at::_ops functions");
 		return 0;
@@ -149,7 +149,7 @@ static void python_plan(struct library_plan *plan)
 
 /* --- all ------------------------------------------------------------------------------ */
 
-int library_plan_make(int fd, enum library_role role, enum hooks_choice hooks, struct library_plan *plan)
+int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 {
 	int error;
 
@@ -164,7 +164,7 @@ int library_plan_make(int fd, enum library_role role, enum hooks_choice hooks, s
 		return 0;
 	}
 	if (role == LIBRARY_TORCH_CPU)
-		error = torch_plan(plan, hooks);
+		error = torch_plan(plan);
 	else if (role == LIBRARY_PYTHON)
 		python_plan(plan);
 	return error ? error : catalogue_plan(plan);
@@ -183,8 +183,10 @@ void library_plan_free(struct library_plan *plan)
 		free(plan->operator_names[index]);
 	arrfree(plan->operator_names);
 	arrfree(plan->operator_flags);
-	arrfree(plan->hooks);
-	arrfree(plan->hook_offsets);
+	for (int set = 0; set < HOOK_SETS; set++) {
+		arrfree(plan->sets[set].hooks);
+		arrfree(plan->sets[set].offsets);
+	}
 	arrfree(plan->points);
 	elf_file_close(plan->elf);
 	free(plan->build_id);

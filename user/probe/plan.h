@@ -18,9 +18,6 @@
 
 struct elf_file;
 
-/* Which operator hooks to use: at every entry, or only at the last call site before the backend. */
-enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
-
 struct plan_point {
 	enum program_kind program;
 	uint64_t offset; /* in the file */
@@ -35,6 +32,15 @@ struct plan_finding {
 	char *remedy; /* what does not work and what to do; NULL when good */
 };
 
+/* Hooks of operators: at every entry, or only at the last call site before the backend. */
+enum hook_set_kind { HOOK_SET_PLAIN, HOOK_SET_SPARSE, HOOK_SETS };
+
+/* stb_ds arrays; offsets[i] is where hooks[i] goes, in the file. */
+struct hook_set {
+	struct hook_description *hooks;
+	uint64_t *offsets;
+};
+
 struct library_plan {
 	enum library_role role;
 	char *build_id;
@@ -42,12 +48,9 @@ struct library_plan {
 
 	struct plan_point *points; /* stb_ds: hooks of the catalogue */
 
-	/* Operators, stb_ds; hook_offsets[i] is where hooks[i] goes. */
-	struct hook_description *hooks;
-	uint64_t *hook_offsets;
-	char **operator_names;
-	uint32_t *operator_flags; /* enum operator_flag */
-	bool sparse; /* hooks at call sites, not at every entry */
+	struct hook_set sets[HOOK_SETS]; /* the sparse one is empty where it does not fit the library */
+	char **operator_names;           /* stb_ds */
+	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
 	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
 	const struct torch_layout *torch;   /* NULL: unknown version */
@@ -59,7 +62,7 @@ struct library_plan {
 };
 
 /* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */
-int library_plan_make(int fd, enum library_role role, enum hooks_choice hooks, struct library_plan *plan);
+int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);
 
 /* Difference between addresses in the process and in the file, from where an executable segment is mapped. */

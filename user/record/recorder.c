@@ -32,6 +32,7 @@ struct recorder {
 	struct record_result *result;
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
+	sigset_t mask; /* of signals, from before */
 	uint64_t start, last_flush, last_progress, last_rescan;
 	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
 	bool progress; /* a terminal shows it */
@@ -56,6 +57,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	if (record->kind == EVENT_CODE) {
 		code_take(session, target, (const void *)record, size);
+		return;
+	}
+	if (record->kind == EVENT_INFERENCE) {
+		target_use_plain(session, target, record->time_ns);
 		return;
 	}
 	if (record->kind == EVENT_INVOKED)
@@ -231,12 +236,10 @@ static int command_start(struct recorder *recorder, int *go)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		sigset_t none;
 		char byte;
 
 		close(gate[1]);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
+		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(127); /* hdtrace failed or died before it could trace */
@@ -355,7 +358,7 @@ static int descriptors_open(struct recorder *recorder)
 	sigaddset(&handled, SIGINT);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &handled, NULL);
+	sigprocmask(SIG_BLOCK, &handled, &recorder->mask);
 	recorder->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
 	recorder->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (recorder->signals < 0 || recorder->epoll < 0)
@@ -536,7 +539,7 @@ struct wasted_hook {
 	uint64_t wasted;
 };
 
-static void wasted_tell(const struct session *session, const struct planned_library *library);
+static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set);
 
 static void statistics_tell(const struct session *session)
 {
@@ -550,8 +553,9 @@ static void statistics_tell(const struct session *session)
 				(unsigned long long)statistics[kind].runs,
 				(double)statistics[kind].nanoseconds / (double)statistics[kind].runs);
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		if (session->libraries[index].first_hook >= 0)
-			wasted_tell(session, &session->libraries[index]);
+		for (int set = 0; set < HOOK_SETS; set++)
+			if (session->libraries[index].first_hook[set] >= 0)
+				wasted_tell(session, &session->libraries[index], (enum hook_set_kind)set);
 }
 
 #define WASTED_HOOKS_TOLD 8
@@ -564,19 +568,20 @@ static int wasted_compare(const void *a, const void *b)
 }
 
 /* The hooks whose hits were mostly for nothing. */
-static void wasted_tell(const struct session *session, const struct planned_library *library)
+static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set)
 {
-	size_t count = arrlenu(library->plan->hooks);
+	const struct hook_description *hooks = library->plan->sets[set].hooks;
+	size_t count = arrlenu(hooks);
 	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
 	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
 
-	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook, count, counters)) {
+	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
 		for (size_t index = 0; index < count; index++)
 			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
 		qsort(wasted, count, sizeof(*wasted), wasted_compare);
 		for (size_t index = 0; index < WASTED_HOOKS_TOLD && index < count && wasted[index].wasted; index++)
 			fprintf(stderr, "hdtrace: %-40s %12llu hits, %llu for nothing\n",
-				library->plan->operator_names[library->plan->hooks[wasted[index].hook].operator_],
+				library->plan->operator_names[hooks[wasted[index].hook].operator_],
 				(unsigned long long)counters[wasted[index].hook].hits,
 				(unsigned long long)wasted[index].wasted);
 	}
@@ -597,8 +602,13 @@ static void recorder_close(struct recorder *recorder)
 		fprintf(stderr, "hdtrace: the end of %s could not be written\n", session->options->capture_path);
 	if (recorder->epoll >= 0)
 		close(recorder->epoll);
-	if (recorder->signals >= 0)
-		close(recorder->signals);
+	if (recorder->signals < 0)
+		return;
+	/* From here on an interrupt is one of the reports; what came until now was one of the trace. */
+	signals_read(recorder);
+	close(recorder->signals);
+	if (!session->options->command)
+		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 }
 
 int recorder_run(const struct record_options *options, struct record_result *result)

@@ -10,9 +10,11 @@
 #include <hdtrace/event.h>
 #include <hdtrace/program.h>
 
-#include "probe/plan.h"
 
 #define RECORD_PIDS_MAX 128
+
+/* Which operator hooks to use. Auto: the sparse set, and the plain one where inference mode is used. */
+enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
 
 struct record_options {
 	const char *capture_path;

@@ -23,7 +23,7 @@
 struct planned_library {
 	uint64_t device, inode;
 	struct library_plan *plan; /* NULL: it could not be planned */
-	int first_hook;            /* index of its first hook description, -1: not given to the programs yet */
+	int first_hook[HOOK_SETS]; /* index of a set's first description, -1: not given to the programs yet */
 };
 
 /* A code object that the capture already has. */
@@ -53,6 +53,9 @@ struct target {
 	uint64_t received; /* records from the ring */
 	uint64_t lost_code, lost_capture;
 	struct target_settings settings;
+	enum hook_set_kind hook_set;
+	int operator_link;         /* of tracer_attach */
+	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
 	const struct library_plan *libraries[LIBRARY_ROLES];
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
@@ -117,6 +120,19 @@ struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
+struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
+	enum library_role role);
+const struct mapped_file *library_file_of(const struct mapped_file *files, const struct target *target,
+	enum library_role role);
+/* The number of the link, or a negative errno. */
+int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
+	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
+
+/* hooks.c */
+void hook_set_choose(const struct session *session, struct target *target);
+int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
+/* Inference mode began at that time: only the plain set of hooks sees its operators. */
+void target_use_plain(struct session *session, struct target *target, uint64_t since_ns);
 void target_forget_image(struct session *session, struct target *target);
 void targets_free(struct session *session);
 

@@ -150,10 +150,10 @@ static void findings_tell(const struct session *session, const struct library_pl
 	}
 }
 
-static struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
+struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
 	enum library_role role)
 {
-	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = -1};
+	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
 	int fd, error;
 
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
@@ -163,7 +163,7 @@ static struct planned_library *library_plan_of(struct session *session, pid_t pi
 	if (!library.plan)
 		return NULL;
 	fd = mapped_file_open(pid, file);
-	error = fd < 0 ? fd : library_plan_make(fd, role, session->options->hooks, library.plan);
+	error = fd < 0 ? fd : library_plan_make(fd, role, library.plan);
 	if (fd >= 0)
 		close(fd);
 	if (error) {
@@ -259,6 +259,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_got = plan->keys_got ? target->bias[LIBRARY_TORCH_CPU] + plan->keys_got : 0;
 	settings->keys_backend = layout->keys_backend;
 	settings->keys_autograd = layout->keys_autograd;
+	settings->inference_mask = layout->inference_mask;
 	settings->keys_inplace = layout->keys_inplace;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
@@ -273,7 +274,7 @@ static void settings_of_torch(struct target *target)
 
 /* --- probes --------------------------------------------------------------------- */
 
-static int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
+int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count)
 {
 	int fd = mapped_file_open(target->process.pid, file), link;
@@ -285,40 +286,7 @@ static int probes_set(struct session *session, struct target *target, const stru
 	if (link < 0)
 		return link;
 	arrput(target->links, link);
-	return 0;
-}
-
-static int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
-{
-	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
-	size_t count = arrlenu(plan->hooks), used = 0;
-	struct planned_library *library;
-	uint64_t *cookies, *offsets;
-	int error;
-
-	if (!plan->torch || !count)
-		return 0;
-	library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
-	if (!library)
-		return -ENOENT;
-	if (library->first_hook < 0) {
-		library->first_hook = tracer_hooks_add(session->tracer, plan->hooks, count);
-		if (library->first_hook < 0)
-			return library->first_hook;
-	}
-	cookies = malloc(2 * count * sizeof(*cookies));
-	if (!cookies)
-		return -ENOMEM;
-	offsets = cookies + count;
-	for (size_t index = 0; index < count; index++) {
-		if ((plan->hooks[index].flags & HOOK_FULL_ONLY) && session->options->level != LEVEL_FULL)
-			continue;
-		offsets[used] = plan->hook_offsets[index];
-		cookies[used++] = COOKIE(target->index, (uint32_t)library->first_hook + (uint32_t)index);
-	}
-	error = probes_set(session, target, file, PROGRAM_OPERATOR, offsets, cookies, used);
-	free(cookies);
-	return error;
+	return link;
 }
 
 static int points_probe(struct session *session, struct target *target, const struct mapped_file *file,
@@ -328,14 +296,14 @@ static int points_probe(struct session *session, struct target *target, const st
 	uint64_t cookie = COOKIE(target->index, 0);
 	int error = 0;
 
-	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++)
+	for (ptrdiff_t index = 0; error >= 0 && index < arrlen(plan->points); index++)
 		if (!plan->points[index].full_only || session->options->level == LEVEL_FULL)
 			error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
-			&cookie, 1);
-	return error;
+				&cookie, 1);
+	return error < 0 ? error : 0;
 }
 
-static const struct mapped_file *file_of(const struct mapped_file *files, const struct target *target,
+const struct mapped_file *library_file_of(const struct mapped_file *files, const struct target *target,
 	enum library_role role)
 {
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
@@ -355,12 +323,13 @@ static int target_probe(struct session *session, struct target *target, const st
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
 	settings_of_python(target);
+	hook_set_choose(session, target);
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
 	for (size_t index = 0; !error && index < sizeof(order) / sizeof(order[0]); index++) {
 		const struct mapped_file *file =
-			target->libraries[order[index]] ? file_of(files, target, order[index]) : NULL;
+			target->libraries[order[index]] ? library_file_of(files, target, order[index]) : NULL;
 
 		if (!file)
 			continue;

@@ -38,4 +38,7 @@ bool process_has_memory(const struct process *process);
 
 bool process_is_alive(const struct process *process);
 
+/* program.c: does the text of the Python program that it runs contain a word? False when it cannot be read. */
+bool process_program_mentions(const struct process *process, const char *word);
+
 #endif

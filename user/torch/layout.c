@@ -26,6 +26,7 @@ static const struct torch_layout layouts[] = {
 		.optional_value = 8,
 		.optional_flag = 0,
 		.accumulate_variable = 0x188,
+		.inference_mask = 1 << 1,
 		.operator_definition = 0,
 		.definition_name = 0,
 	},

@@ -22,6 +22,7 @@ struct torch_layout {
 	uint16_t optional_value, optional_flag; /* of optional<Tensor> */
 	uint16_t accumulate_variable;   /* AccumulateGrad::variable */
 	uint16_t operator_definition;   /* torch::jit::Operator -> OperatorHandle::operatorDef_ */
+	uint8_t inference_mask;         /* AutogradState: inference_mode_ */
 	uint16_t definition_name;       /* OperatorDef: name, then overload name, two std::string */
 };
 
