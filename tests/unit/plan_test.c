@@ -118,6 +118,8 @@ Test(plain_hooks, stand_at_every_call_and_redispatch, .timeout = 120)
 	size_t *calls, *redispatches;
 
 	plan_open(&plan, TORCH_CPU, LIBRARY_TORCH_CPU);
+	cr_assert_eq(plain_hooks_plan(&plan), 0);
+	cr_assert_eq(plain_hooks_plan(&plan), 0, "again");
 	hooks_check(&plan, HOOK_SET_PLAIN);
 	findings_check(&plan);
 	cr_assert(finding_has(&plan, true, "PyTorch 1.13"));
@@ -160,6 +162,7 @@ Test(sparse_hooks, are_fewer_and_miss_no_operator, .timeout = 120)
 	for (ptrdiff_t i = 0; i < arrlen(plan.sets[HOOK_SET_SPARSE].hooks); i++)
 		sites += (plan.sets[HOOK_SET_SPARSE].hooks[i].flags & HOOK_CALL_SITE) != 0;
 	cr_assert_gt(sites, operators->count / 2, "%zu call sites", sites);
+	cr_assert_eq(arrlen(plan.sets[HOOK_SET_PLAIN].hooks), 0, "made without need");
 	cr_assert_lt(arrlenu(plan.sets[HOOK_SET_SPARSE].hooks), 2 * operators->count - operators->composite,
 		"%td hooks: not fewer than the plain ones", arrlen(plan.sets[HOOK_SET_SPARSE].hooks));
 	arrfree(calls);

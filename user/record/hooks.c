@@ -28,18 +28,19 @@ void hook_set_choose(const struct session *session, struct target *target)
 
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
-	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
-	const struct hook_set *set = &plan->sets[target->hook_set];
-	struct planned_library *library;
-	size_t count = arrlenu(set->hooks), used = 0;
+	struct planned_library *library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
+	const struct hook_set *set;
 	uint64_t *cookies, *offsets;
-	int *first, link;
+	size_t count, used = 0;
+	int *first, link, error;
 
-	if (!plan->torch || !count)
-		return 0;
-	library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
-	if (!library)
-		return -ENOENT;
+	if (!library || !library->plan->torch)
+		return library ? 0 : -ENOENT;
+	error = target->hook_set == HOOK_SET_PLAIN ? plain_hooks_plan(library->plan) : 0;
+	set = &library->plan->sets[target->hook_set];
+	count = arrlenu(set->hooks);
+	if (error || !count)
+		return error;
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);

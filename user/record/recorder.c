@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,11 +28,15 @@
 /* Where perf events are forbidden, maps are read again and again instead. */
 #define RESCAN_NANOSECONDS (NANOSECONDS / 20)
 
+/* Planning races with a target that is importing its libraries, and the ring with one that fills it. */
+#define RECORDER_NICE (-10)
+
 struct recorder {
 	struct session session;
 	struct record_result *result;
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
+	int usual_nice; /* for a command that is started */
 	sigset_t mask; /* of signals, from before */
 	uint64_t start, last_flush, last_progress, last_rescan;
 	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
@@ -239,6 +244,7 @@ static int command_start(struct recorder *recorder, int *go)
 		char byte;
 
 		close(gate[1]);
+		setpriority(PRIO_PROCESS, 0, recorder->usual_nice);
 		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
@@ -397,6 +403,8 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
+	recorder->usual_nice = getpriority(PRIO_PROCESS, 0);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
 		error = descriptors_open(recorder);
@@ -593,6 +601,7 @@ static void recorder_close(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
 
+	setpriority(PRIO_PROCESS, 0, recorder->usual_nice); /* reports are in no hurry */
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);
