@@ -156,7 +156,7 @@ static inline void allocate(struct trace *trace, uint8_t depth, uint64_t address
 	trace->error = model_event(trace->model, &event.event);
 }
 
-static inline void throw(struct trace *trace, uint8_t depth)
+static inline void throw(struct trace * trace, uint8_t depth)
 {
 	struct event event = trace_event(trace, EVENT_THROW, sizeof(event), depth);
 

@@ -132,7 +132,7 @@ uint32_t run_add(struct target_state *target, const struct event *event, enum ru
 bool run_has(const struct target_state *target, const struct run *run, uint8_t flag)
 {
 	return run->source == SOURCE_OPERATOR && run->operator_ < arrlenu(target->operator_flags) &&
-		(target->operator_flags[run->operator_] & flag);
+	       (target->operator_flags[run->operator_] & flag);
 }
 
 /* A dropped run leads to a redispatch, which ran, or to a run around it, which started earlier: no cycle. */

@@ -59,12 +59,11 @@ static bool is_called_below_autograd(const struct torch_operator *operator_)
 	size_t length = strlen(operator_->symbol);
 	static const char like[] = "_like";
 
-	return operator_->flags & TORCH_LIFT ||
-		(length >= sizeof(like) - 1 && strstr(operator_->symbol, like) != NULL);
+	return operator_->flags & TORCH_LIFT || (length >= sizeof(like) - 1 && strstr(operator_->symbol, like) != NULL);
 }
 
-static struct hook_description description_of(struct hooks_builder *builder, size_t index,
-	const struct torch_function *function, enum operator_hook hook)
+static struct hook_description description_of(
+	struct hooks_builder *builder, size_t index, const struct torch_function *function, enum operator_hook hook)
 {
 	const struct signature *arguments = &function->arguments;
 	struct hook_description description = {
@@ -104,8 +103,8 @@ static int hook_add(struct hooks_builder *builder, uint64_t address, const struc
 	return 0;
 }
 
-static int entry_hook_add(struct hooks_builder *builder, size_t index, const struct torch_function *function,
-	enum operator_hook hook)
+static int entry_hook_add(
+	struct hooks_builder *builder, size_t index, const struct torch_function *function, enum operator_hook hook)
 {
 	struct hook_description description = description_of(builder, index, function, hook);
 	struct entry_place place;
@@ -194,8 +193,8 @@ static size_t sites_first(const struct hooks_builder *builder, uint64_t function
 	return low;
 }
 
-static int site_hook_add(struct hooks_builder *builder, size_t index, const struct call_site *site,
-	enum site_level level)
+static int site_hook_add(
+	struct hooks_builder *builder, size_t index, const struct call_site *site, enum site_level level)
 {
 	struct hook_description description =
 		description_of(builder, index, &builder->operators->operators[index].redispatch, HOOK_REDISPATCH);
@@ -218,7 +217,8 @@ static int sites_hook(struct hooks_builder *builder, size_t index, bool *hooked)
 		inplace |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_INPLACE;
 		autograd |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_AUTOGRAD;
 	}
-	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function; at++) {
+	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function;
+		at++) {
 		enum site_level level = level_of(builder->plan->torch, &builder->sites[at]);
 
 		/* Where there is an in-place kernel, autograd's goes on to it and is not the last. */
@@ -289,7 +289,8 @@ static void slow_find(struct hooks_builder *builder)
 {
 	if (builder->slow)
 		plan_find(builder->plan, false, false, "their hits cost some 35 times more",
-			"%zu operator functions start with instructions that the kernel does not emulate", builder->slow);
+			"%zu operator functions start with instructions that the kernel does not emulate",
+			builder->slow);
 	if (builder->dropped)
 		plan_find(builder->plan, false, false, "their use of blocks is not seen",
 			"%zu tensor arguments are beyond the %d that are read", builder->dropped, HOOK_ARGUMENTS_MAX);

@@ -88,8 +88,8 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	error = plain_attach(session, target);
 	if (error) {
 		target->hook_set = HOOK_SET_SPARSE;
-		session_tell(session, "pid %d entered inference mode, whose operators are not seen: %s", target->process.pid,
-			strerror(-error));
+		session_tell(session, "pid %d entered inference mode, whose operators are not seen: %s",
+			target->process.pid, strerror(-error));
 		return;
 	}
 	/* Threads go over to the plain set one by one, where no operator is alive. */
@@ -98,6 +98,7 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	target->inference_gap_ns = monotonic_now() - since_ns;
 	target_describe(session, target);
 	tracer_detach(session->tracer, sparse_link);
-	session_tell(session, "pid %d entered inference mode: operators of its first %.0f ms may be missing, none after them",
+	session_tell(session,
+		"pid %d entered inference mode: operators of its first %.0f ms may be missing, none after them",
 		target->process.pid, (double)target->inference_gap_ns / 1e6);
 }

@@ -37,10 +37,10 @@ struct recorder {
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
 	int usual_nice; /* for a command that is started */
-	sigset_t mask; /* of signals, from before */
+	sigset_t mask;  /* of signals, from before */
 	uint64_t start, last_flush, last_progress, last_rescan;
 	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
-	bool progress; /* a terminal shows it */
+	bool progress;             /* a terminal shows it */
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -342,7 +342,9 @@ static int pids_add(struct session *session)
 		if (error)
 			return error;
 		if (!target->announced)
-			session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
+			session_tell(session,
+				"pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for "
+				"it",
 				pid, target->process.command);
 	}
 	return error;
@@ -392,8 +394,9 @@ static int recorder_open(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
 	const struct record_options *options = session->options;
-	struct tracer_options tracing = {
-		.ring_size = options->ring_size, .handle = record_handle, .context = recorder,
+	struct tracer_options tracing = {.ring_size = options->ring_size,
+		.handle = record_handle,
+		.context = recorder,
 		.statistics = options->statistics};
 	char *message;
 	int error = tracer_open(&tracing, &session->tracer, &message);
@@ -583,7 +586,8 @@ static void wasted_tell(const struct session *session, const struct planned_libr
 	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
 	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
 
-	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
+	if (counters && wasted &&
+		!tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
 		for (size_t index = 0; index < count; index++)
 			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
 		qsort(wasted, count, sizeof(*wasted), wasted_compare);
