@@ -117,7 +117,7 @@ clean:
 
 FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' | grep -v '^vmlinux/')
 format:
-	@clang-format -i $(FORMATTED)
+	@clang-format -i $(FORMATTED) && clang-format -i $(FORMATTED) # what was joined may be broken again
 
 check-format:
 	@clang-format --dry-run -Werror $(FORMATTED)
@@ -126,10 +126,12 @@ check-format:
 # One source a run, since clang-tidy 14 carries the state of its checks from one to
 # the next. It is looked at again when its object is: when it or a header changed.
 LINTED := $(SOURCES) user/main.c
+# The analyzer looks at so many states of a function, not at six times as many: a fifth of the time.
+ANALYZER := --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=40000
 
 $(BUILD)/lint/%.log: $(BUILD)/%.o .clang-tidy | compile_commands.json
 	@mkdir -p $(@D)
-	$(call say,LINT)clang-tidy --quiet -p . $*.c >$@ 2>/dev/null || { cat $@ >&2; exit 1; }
+	$(call say,LINT)clang-tidy --quiet -p . $(ANALYZER) $*.c >$@ 2>/dev/null || { cat $@ >&2; exit 1; }
 
 lint-run: $(LINTED:%.c=$(BUILD)/lint/%.log)
 

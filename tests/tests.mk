@@ -79,7 +79,7 @@ check-docs:
 	@mandoc -T lint -W warning docs/hdtrace.8
 	@bash -n packaging/hdtrace.bash-completion
 	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
-	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); fi
+	@if command -v shellcheck >/dev/null; then shellcheck -S warning $(SCRIPTS); fi
 	@$(PYTHON) tests/docs.py
 
 # Both compilers, warnings are errors, nothing left from before.
