@@ -260,7 +260,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_got = plan->keys_got ? target->bias[LIBRARY_TORCH_CPU] + plan->keys_got : 0;
 	settings->keys_backend = layout->keys_backend;
 	settings->keys_autograd = layout->keys_autograd;
-	settings->inference_mask = layout->inference_mask;
+	settings->keys_included_default = layout->keys_included_default;
 	settings->keys_inplace = layout->keys_inplace;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
