@@ -12,13 +12,13 @@
 #include <bpf/bpf_core_read.h>
 
 /* In assembly, since the compiler would merge such loads into one at a computed context offset. */
-#define REGISTER(context, field) \
-	({ \
-		__u64 value_; \
-		asm volatile("%0 = *(u64 *)(%1 + %2)" \
-			: "=r"(value_) \
-			: "r"(context), "i"(__builtin_offsetof(struct pt_regs, field))); \
-		value_; \
+#define REGISTER(context, field)                                                                                       \
+	({                                                                                                             \
+		__u64 value_;                                                                                          \
+		asm volatile("%0 = *(u64 *)(%1 + %2)"                                                                  \
+			     : "=r"(value_)                                                                            \
+			     : "r"(context), "i"(__builtin_offsetof(struct pt_regs, field)));                          \
+		value_;                                                                                                \
 	})
 
 #define ARGUMENT_REGISTERS 6

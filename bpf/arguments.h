@@ -9,11 +9,11 @@
 
 #include "thread.h"
 
-#define ILIST_UNBOXED 0   /* c10::IListRefTag */
+#define ILIST_UNBOXED 0 /* c10::IListRefTag */
 #define ILIST_BOXED 1
-#define IVALUE_SIZE 16    /* payload, tag */
-#define IVALUE_TENSOR 1   /* c10::IValue::Tag::Tensor */
-#define LIST_ELEMENTS 24  /* c10::detail::ListImpl: std::vector<IValue> after intrusive_ptr_target */
+#define IVALUE_SIZE 16   /* payload, tag */
+#define IVALUE_TENSOR 1  /* c10::IValue::Tag::Tensor */
+#define LIST_ELEMENTS 24 /* c10::detail::ListImpl: std::vector<IValue> after intrusive_ptr_target */
 #define TENSORS_TOTAL_MAX 8192
 
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
@@ -27,7 +27,8 @@ static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
 	asm volatile("" : "+r"(bytes));
 	if (!tensor || READ_USER(storage, tensor + hit->settings->tensor_storage) || !storage ||
 		bytes >= STORAGE_SPAN_MAX / sizeof(__u64) ||
-		bpf_probe_read_user(span, (bytes + 1) * sizeof(__u64), (void *)(storage + hit->settings->storage_data)) ||
+		bpf_probe_read_user(
+			span, (bytes + 1) * sizeof(__u64), (void *)(storage + hit->settings->storage_data)) ||
 		!span[0])
 		return;
 	argument.data = span[0];
@@ -83,7 +84,8 @@ static __always_inline long boxed_list_find(struct arguments_state *state, __u64
 }
 
 /* Where the elements of one argument are; count 0 for an empty optional. */
-static __always_inline long argument_find(struct pt_regs *context, struct hit *hit, const struct hook_argument *argument)
+static __always_inline long argument_find(
+	struct pt_regs *context, struct hit *hit, const struct hook_argument *argument)
 {
 	struct arguments_state *state = &hit->thread->arguments;
 	__u64 value = argument_word(context, hit, argument->place);

@@ -21,8 +21,8 @@ int node_entered(struct pt_regs *context)
 	return 0;
 }
 
-static __always_inline void storage_read(const struct target_settings *settings, __u64 tensor_pointer,
-	struct tensor_argument *argument)
+static __always_inline void storage_read(
+	const struct target_settings *settings, __u64 tensor_pointer, struct tensor_argument *argument)
 {
 	__u64 tensor = 0, storage = 0;
 
@@ -44,8 +44,8 @@ int gradient_accumulated(struct pt_regs *context)
 		return 0;
 	event_fill(&record.event, &hit, EVENT_GRADIENT, sizeof(record), 0);
 	if (hit.settings->accumulate_variable)
-		storage_read(hit.settings, arch_register(context, 1) + hit.settings->accumulate_variable,
-			&record.variable);
+		storage_read(
+			hit.settings, arch_register(context, 1) + hit.settings->accumulate_variable, &record.variable);
 	if (!READ_USER(gradients, arch_register(context, 2)))
 		storage_read(hit.settings, gradients, &record.gradient);
 	event_send(&hit, &record, sizeof(record));

@@ -20,8 +20,7 @@ static __noinline __u64 dispatch_keys_find(const struct target_settings *setting
 
 	if (!settings->keys_got || bpf_probe_read_user(got, sizeof(got), (void *)settings->keys_got) || !got[0])
 		return 0;
-	if (READ_USER(table, arch_thread_pointer() + ARCH_DTV) ||
-		READ_USER(block, table + got[0] * DTV_ENTRY_SIZE))
+	if (READ_USER(table, arch_thread_pointer() + ARCH_DTV) || READ_USER(block, table + got[0] * DTV_ENTRY_SIZE))
 		return 0;
 	return block && block != (__u64)-1 ? block + got[1] : 0;
 }
@@ -81,7 +80,8 @@ static __noinline int frames_check(struct hit *hit, bool guarded, bool strict)
 }
 
 /* The same for a hit on an operator, which can rule out more. */
-static __always_inline void frames_check_around(struct hit *hit, const struct hook_description *description, bool guarded)
+static __always_inline void frames_check_around(
+	struct hit *hit, const struct hook_description *description, bool guarded)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 last = thread->running - 1; /* the frame that runs is the innermost one */

@@ -237,3 +237,19 @@ int operator_invoked(struct pt_regs *context)
 		python_stack_forget(&hit, frame->stack);
 	return 0;
 }
+
+/* __cxa_throw(): whatever operator is alive here fails, unless it catches its own exceptions. */
+SEC("uprobe.multi")
+int exception_thrown(struct pt_regs *context)
+{
+	struct event record;
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)) || !hit.thread->frame_count)
+		return 0;
+	frames_check(&hit, autograd_is_excluded(&hit, keys_excluded(&hit)), true);
+	event_fill(&record, &hit, EVENT_THROW, sizeof(record), *(volatile __u32 *)&hit.thread->frame_count);
+	if (record.depth)
+		event_send(&hit, &record, sizeof(record));
+	return 0;
+}

@@ -50,7 +50,7 @@ static __always_inline bool python_is_at(const struct hit *hit, const struct pyt
 	if (!hit->thread->python_holder || READ_USER(frame, hit->thread->python_holder) || frame != position->frame)
 		return false;
 	return !READ_USER(instruction, frame + hit->settings->frame_base + hit->settings->frame_instruction) &&
-		instruction == position->instruction;
+	       instruction == position->instruction;
 }
 
 #endif

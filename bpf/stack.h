@@ -92,8 +92,8 @@ static long python_walk_frame(__u32 index, struct python_walk *walk)
 
 /* --- code objects ---------------------------------------------------------------- */
 
-static __always_inline void code_piece_read(struct code_buffer *buffer, __u32 piece, __u64 address, void *destination,
-	__u32 length)
+static __always_inline void code_piece_read(
+	struct code_buffer *buffer, __u32 piece, __u64 address, void *destination, __u32 length)
 {
 	buffer->head.pieces[piece].address = address;
 	buffer->head.pieces[piece].length = bpf_probe_read_user(destination, length, (void *)address) ? 0 : length;
@@ -135,14 +135,15 @@ static __noinline int code_send(struct hit *hit, __u64 code)
 	code_piece_read(buffer, CODE_PIECE_OBJECT, code, buffer->object, CODE_OBJECT_BYTES);
 	if (!buffer->head.pieces[CODE_PIECE_OBJECT].length)
 		return 0;
-	identity = identity_mix(code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
+	identity = identity_mix(
+		code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
 	known = bpf_map_lookup_elem(&codes_sent, &key);
 	if (known && *known == identity)
 		return 0;
-	code_piece_read(buffer, CODE_PIECE_FILE, code_field(buffer, hit->settings->code_file), buffer->file,
-		CODE_FILE_BYTES);
-	code_piece_read(buffer, CODE_PIECE_NAME, code_field(buffer, hit->settings->code_name), buffer->name,
-		CODE_NAME_BYTES);
+	code_piece_read(
+		buffer, CODE_PIECE_FILE, code_field(buffer, hit->settings->code_file), buffer->file, CODE_FILE_BYTES);
+	code_piece_read(
+		buffer, CODE_PIECE_NAME, code_field(buffer, hit->settings->code_name), buffer->name, CODE_NAME_BYTES);
 	code_piece_read(buffer, CODE_PIECE_QUALIFIED_NAME, code_field(buffer, hit->settings->code_qualified_name),
 		buffer->qualified_name, CODE_QUALIFIED_BYTES);
 	size = sizeof(*buffer) - CODE_TABLE_BYTES + code_table_read(hit, buffer);

@@ -86,7 +86,7 @@ struct code_key {
  * verifier sees unknown numbers and does not follow each value on its own.
  */
 struct arguments_state {
-	__u64 address; /* of the argument's elements */
+	__u64 address;      /* of the argument's elements */
 	__u32 first, count; /* those of them that are in the window */
 	__u32 stride;
 	__u32 skip;  /* elements that are still before the window */
@@ -95,11 +95,11 @@ struct arguments_state {
 };
 
 struct thread_state {
-	__u8 known; /* it was hit before */
-	__u8 plain; /* it follows the plain set of hooks */
-	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
-	__u32 frame_count;   /* operator frames that were alive at the last hit */
-	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */
+	__u8 known;         /* it was hit before */
+	__u8 plain;         /* it follows the plain set of hooks */
+	__u64 keys_address; /* of the thread's dispatch key sets, 0: not looked up */
+	__u32 frame_count;  /* operator frames that were alive at the last hit */
+	__u32 running;      /* index + 1 of the frame that certainly runs, 0: none */
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
@@ -185,8 +185,8 @@ static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, 
 	hit->settings = bpf_map_lookup_elem(&targets, &hit->target);
 	if (!hit->settings)
 		return false;
-	hit->thread = bpf_task_storage_get(&threads, (void *)bpf_get_current_task_btf(), 0,
-		BPF_LOCAL_STORAGE_GET_F_CREATE);
+	hit->thread =
+		bpf_task_storage_get(&threads, (void *)bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!hit->thread) {
 		loss_count(hit->target, LOSS_THREAD_STATE);
 		return false;
@@ -201,7 +201,7 @@ static __always_inline void frames_forget(struct thread_state *thread)
 	thread->running = 0;
 }
 
-#define READ_USER(destination, address) \
+#define READ_USER(destination, address)                                                                                \
 	bpf_probe_read_user(&(destination), sizeof(destination), (const void *)(address))
 
 #endif

@@ -22,17 +22,17 @@
 struct capture_header {
 	char magic[8];
 	__u32 version;
-	__u32 header_size; /* of this struct: later versions may append */
-	__u64 start_time_ns;       /* CLOCK_MONOTONIC when the capture was opened */
-	__u64 start_real_time_ns;  /* CLOCK_REALTIME at the same moment */
-	__u64 checksum;            /* XXH3-64 of the bytes before it */
+	__u32 header_size;        /* of this struct: later versions may append */
+	__u64 start_time_ns;      /* CLOCK_MONOTONIC when the capture was opened */
+	__u64 start_real_time_ns; /* CLOCK_REALTIME at the same moment */
+	__u64 checksum;           /* XXH3-64 of the bytes before it */
 };
 
 struct capture_chunk {
 	__u32 magic;
 	__u32 sequence; /* 0, 1, 2, … */
 	__u32 compressed_size;
-	__u32 size;            /* of the records, decompressed */
+	__u32 size; /* of the records, decompressed */
 	__u64 record_count;
 	__u64 checksum;        /* XXH3-64 of the compressed bytes */
 	__u64 header_checksum; /* XXH3-64 of the fields before it */
@@ -40,12 +40,12 @@ struct capture_chunk {
 
 /* Records that user space writes, beside those of enum event_kind. */
 enum capture_kind {
-	CAPTURE_SESSION = 256, /* JSON object: how and where the capture was made */
-	CAPTURE_TARGET = 257,  /* JSON object: one target; event.target is its index from then on */
+	CAPTURE_SESSION = 256,  /* JSON object: how and where the capture was made */
+	CAPTURE_TARGET = 257,   /* JSON object: one target; event.target is its index from then on */
 	CAPTURE_OPERATOR = 258, /* struct operator_record: name of operator event.operator_ */
-	CAPTURE_CODE = 259,    /* struct code_record: a Python code object */
-	CAPTURE_LOSS = 260,    /* struct loss_record: losses of a target so far; the last one counts */
-	CAPTURE_END = 261,     /* JSON object: the trace of a target ended, and why */
+	CAPTURE_CODE = 259,     /* struct code_record: a Python code object */
+	CAPTURE_LOSS = 260,     /* struct loss_record: losses of a target so far; the last one counts */
+	CAPTURE_END = 261,      /* JSON object: the trace of a target ended, and why */
 };
 
 /* CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END: text, padded with NUL to 8 bytes. */

@@ -19,20 +19,21 @@
 
 enum event_kind {
 	EVENT_NONE = 0,
-	EVENT_OPERATOR = 1,  /* struct operator_event */
-	EVENT_TENSORS = 2,   /* struct tensors_event: further arguments of the thread's last operator */
-	EVENT_ALLOCATE = 3,  /* struct allocate_event */
-	EVENT_FREE = 4,      /* struct free_event */
-	EVENT_RESIZE = 5,    /* struct resize_event: a storage is about to change its size */
-	EVENT_GRADIENT = 6,  /* struct gradient_event: autograd is about to store a gradient */
-	EVENT_FINALIZE = 7,  /* struct event: the interpreter starts to shut down */
-	EVENT_EXEC = 8,      /* struct event: the process image was replaced */
-	EVENT_EXIT = 9,      /* struct event: the process ended */
+	EVENT_OPERATOR = 1, /* struct operator_event */
+	EVENT_TENSORS = 2,  /* struct tensors_event: further arguments of the thread's last operator */
+	EVENT_ALLOCATE = 3, /* struct allocate_event */
+	EVENT_FREE = 4,     /* struct free_event */
+	EVENT_RESIZE = 5,   /* struct resize_event: a storage is about to change its size */
+	EVENT_GRADIENT = 6, /* struct gradient_event: autograd is about to store a gradient */
+	EVENT_FINALIZE = 7, /* struct event: the interpreter starts to shut down */
+	EVENT_EXEC = 8,     /* struct event: the process image was replaced */
+	EVENT_EXIT = 9,     /* struct event: the process ended */
+	EVENT_THROW = 10,   /* struct event: a C++ exception is thrown inside an operator */
 	/* Never in a capture: user space makes other records of them. */
-	EVENT_INVOKED = 10, /* struct invoked_event: becomes an operator_event */
-	EVENT_CODE = 11,    /* struct code_event: becomes a code_record of capture.h */
-	EVENT_INFERENCE = 12, /* struct event: inference mode begins, operators skip the levels of autograd */
-	EVENT_KERNEL_KINDS,  /* kinds from here on are made in user space: capture.h */
+	EVENT_INVOKED = 11,   /* struct invoked_event: becomes an operator_event */
+	EVENT_CODE = 12,      /* struct code_event: becomes a code_record of capture.h */
+	EVENT_INFERENCE = 13, /* struct event: inference mode begins, operators skip the levels of autograd */
+	EVENT_KERNEL_KINDS,   /* kinds from here on are made in user space: capture.h */
 };
 
 /* Where an operator was seen: enum in operator_event.hook. */

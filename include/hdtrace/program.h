@@ -21,10 +21,10 @@
 
 /* How a tensor argument is passed (System V x86_64 ABI). */
 enum argument_kind {
-	ARGUMENT_TENSOR = 1,           /* pointer to at::Tensor */
-	ARGUMENT_TENSOR_LIST = 2,      /* ArrayRef<Tensor>: pointer, and count in the next place */
-	ARGUMENT_OPTIONAL_TENSOR = 3,  /* pointer to optional<Tensor> */
-	ARGUMENT_ITENSOR_LIST = 4,     /* pointer to IListRef<Tensor> */
+	ARGUMENT_TENSOR = 1,               /* pointer to at::Tensor */
+	ARGUMENT_TENSOR_LIST = 2,          /* ArrayRef<Tensor>: pointer, and count in the next place */
+	ARGUMENT_OPTIONAL_TENSOR = 3,      /* pointer to optional<Tensor> */
+	ARGUMENT_ITENSOR_LIST = 4,         /* pointer to IListRef<Tensor> */
 	ARGUMENT_OPTIONAL_TENSOR_LIST = 5, /* pointer to c10::List<optional<Tensor>> */
 };
 
@@ -54,12 +54,12 @@ enum hook_flag {
 #define HOOK_NO_KEYS 255
 
 struct hook_description {
-	__u16 operator_;     /* index of the operator's name */
-	__u8 hook;           /* enum operator_hook */
-	__u8 flags;          /* enum hook_flag */
-	__u8 keys_register;  /* integer register with the DispatchKeySet, or HOOK_NO_KEYS */
+	__u16 operator_;    /* index of the operator's name */
+	__u8 hook;          /* enum operator_hook */
+	__u8 flags;         /* enum hook_flag */
+	__u8 keys_register; /* integer register with the DispatchKeySet, or HOOK_NO_KEYS */
 	__u8 argument_count;
-	__s16 stack_adjust;  /* bytes from sp at the probe to sp at the function's entry */
+	__s16 stack_adjust; /* bytes from sp at the probe to sp at the function's entry */
 	struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
 };
 
@@ -76,14 +76,14 @@ enum tracing_level {
 
 /* Layouts of one target. An address of 0 means: not there, leave the feature out. */
 struct target_settings {
-	__u64 keys_got; /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
-	__u64 keys_backend;   /* a key set within these bits goes to a backend kernel */
-	__u64 keys_autograd;  /* the autograd functionality bits */
-	__u64 keys_inplace;   /* the ADInplaceOrView bit */
+	__u64 keys_got;              /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
+	__u64 keys_backend;          /* a key set within these bits goes to a backend kernel */
+	__u64 keys_autograd;         /* the autograd functionality bits */
+	__u64 keys_inplace;          /* the ADInplaceOrView bit */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 
-	__u32 python_thread_slot; /* of PyThreadState*, from the thread pointer; 0: no Python */
-	__u16 python_frame_steps[2]; /* thread state -> frame; the second is 0 when one step is enough */
+	__u32 python_thread_slot;     /* of PyThreadState*, from the thread pointer; 0: no Python */
+	__u16 python_frame_steps[2];  /* thread state -> frame; the second is 0 when one step is enough */
 	__u16 frame_base, frame_span; /* the part of a frame with all of the following, which count from frame_base */
 	__u16 frame_code, frame_previous, frame_instruction, frame_self;
 	__u16 code_file, code_name, code_qualified_name, code_table;

@@ -25,6 +25,8 @@ enum test_operator {
 	OP_RELU,
 	OP_ADD_,
 	OP_LIFT,
+	OP_RANGE_BEGIN,
+	OP_RANGE_END,
 	OP_VIEW,
 	OP_SUM,
 	OP_MUL,
@@ -40,6 +42,8 @@ static const char *const TEST_NAMES[OPS] = {
 	"aten.relu.default",
 	"aten.add_.Tensor",
 	"aten.lift_fresh.default",
+	"profiler._record_function_enter.default",
+	"profiler._record_function_exit.default",
 	"aten.view.default",
 	"aten.sum.default",
 	"aten.mul.Tensor",
@@ -61,6 +65,19 @@ struct trace {
 #define ARGUMENTS(...) ((const uint64_t[]){__VA_ARGS__, 0})
 #define NO_ARGUMENTS ((const uint64_t[]){0})
 
+static inline uint32_t operator_flags_of(uint16_t operator_)
+{
+	switch (operator_) {
+	case OP_LIFT:
+		return OPERATOR_LIFT;
+	case OP_RANGE_BEGIN:
+		return OPERATOR_RANGE_BEGIN;
+	case OP_RANGE_END:
+		return OPERATOR_RANGE_END;
+	}
+	return 0;
+}
+
 static inline struct trace trace_new(bool from_start, bool all_blocks)
 {
 	struct trace trace = {.time = 1000, .thread = 1, .flags = EVENT_UNGUARDED};
@@ -69,7 +86,7 @@ static inline struct trace trace_new(bool from_start, bool all_blocks)
 	trace.model = model_new(&options);
 	model_target(trace.model, TEST_TARGET, 0, from_start, "{\"rank\": 0}");
 	for (uint16_t i = 0; i < OPS; i++)
-		model_operator_name(trace.model, TEST_TARGET, i, TEST_NAMES[i], i == OP_LIFT ? OPERATOR_LIFT : 0);
+		model_operator_name(trace.model, TEST_TARGET, i, TEST_NAMES[i], operator_flags_of(i));
 	return trace;
 }
 
@@ -137,6 +154,13 @@ static inline void allocate(struct trace *trace, uint8_t depth, uint64_t address
 
 	event.event = trace_event(trace, EVENT_ALLOCATE, sizeof(event), depth);
 	trace->error = model_event(trace->model, &event.event);
+}
+
+static inline void throw(struct trace * trace, uint8_t depth)
+{
+	struct event event = trace_event(trace, EVENT_THROW, sizeof(event), depth);
+
+	trace->error = model_event(trace->model, &event);
 }
 
 static inline void release(struct trace *trace, uint8_t depth, uint64_t address)

@@ -179,6 +179,58 @@ Test(nested, arguments_are_not_uses)
 	model_free(trace.model);
 }
 
+Test(exception, makes_the_operator_that_raised_no_task)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	redispatch(&trace, 0, OP_MM, ARGUMENTS(0x1000, 64));
+	throw(&trace, 1);
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 64));
+	rank = trace_finish(&trace);
+	cr_expect(eq(i64, rank->task_count, 2));
+	cr_assert(eq(u32, rank->blocks[0].user_count, 1));
+	cr_expect(eq(i64, rank->users[rank->blocks[0].first_user], 1));
+	model_free(trace.model);
+}
+
+Test(exception, that_an_operator_catches_itself_changes_nothing)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	throw(&trace, 1);
+	allocate(&trace, 1, 0x1000, 64);
+	redispatch(&trace, 0, OP_RELU, NO_ARGUMENTS);
+	rank = trace_finish(&trace);
+	cr_expect(eq(i64, rank->task_count, 1));
+	cr_assert(eq(sz, arrlenu(rank->blocks), 1));
+	model_free(trace.model);
+}
+
+Test(profiler_range, has_a_handle_that_lives_until_it_ends)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	redispatch(&trace, 0, OP_RANGE_BEGIN, NO_ARGUMENTS);
+	allocate(&trace, 1, 0x1000, 288);
+	release(&trace, 1, 0x1000);
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	redispatch(&trace, 0, OP_RANGE_END, NO_ARGUMENTS);
+	make(&trace, OP_EMPTY, 0x2000, 64);
+	rank = trace_finish(&trace);
+	cr_assert(eq(sz, arrlenu(rank->blocks), 3));
+	cr_expect(eq(i64, rank->blocks[0].start, 0));
+	cr_expect(eq(i64, rank->blocks[0].end, 2));
+	cr_expect(eq(u64, rank->blocks[0].bytes, 288));
+	cr_expect(eq(u64, rank->reused_addresses, 0));
+	cr_expect(rank->blocks[1].persistent);
+	model_free(trace.model);
+}
+
 Test(threads, are_independent)
 {
 	struct trace trace = trace_new(true, false);

@@ -64,28 +64,31 @@ Test(formats, that_are_unknown_are_refused)
 		cr_assert_not(formats_parse(texts[i], &formats), "%s", texts[i]);
 }
 
-Test(folder, is_made_with_its_parents)
+Test(folder, is_made_with_its_parents_and_nothing_is_left_of_a_failure)
 {
-	char top[] = "/tmp/options_test.XXXXXX", *deep, *file, command[64];
+	char top[] = "/tmp/options_test.XXXXXX", *deep, *file, *below;
 	struct stat status;
+	size_t made = 77;
 
 	cr_assert_not_null(mkdtemp(top));
-	deep = path_join(top, "a/b//c/");
-	file = path_join(top, "a/file");
-	cr_assert_eq(folder_make(deep, NULL), 0);
+	deep = path_join(top, "a/b//c");
+	file = path_join(top, "file");
+	below = path_join(file, "below");
+	cr_assert_eq(folder_make(deep, &made), 0);
 	cr_assert_eq(folder_make(deep, NULL), 0, "it is there already");
 	cr_assert_eq(stat(deep, &status), 0);
 	cr_assert(S_ISDIR(status.st_mode));
-	close(creat(file, 0600));
+	folder_unmake(deep, made);
+	cr_assert_eq(stat(deep, &status), -1);
+	close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	cr_assert_eq(folder_make(file, NULL), -ENOTDIR);
-	free(deep);
-	deep = path_join(file, "below");
-	cr_assert_eq(folder_make(deep, NULL), -ENOTDIR);
+	cr_assert_eq(folder_make(below, NULL), -ENOTDIR);
 	cr_assert_eq(folder_make("/proc/none", NULL), -ENOENT);
-	snprintf(command, sizeof(command), "rm -rf %s", top);
-	cr_assert_eq(system(command), 0);
+	cr_assert_eq(unlink(file), 0);
+	cr_assert_eq(rmdir(top), 0, "nothing else is there");
 	free(deep);
 	free(file);
+	free(below);
 }
 
 Test(folder, is_unmade_as_far_as_it_was_made_and_is_empty)

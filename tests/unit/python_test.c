@@ -474,7 +474,7 @@ Test(python_code, at_a_used_again_address_is_noticed_by_one_read)
 		cr_assert_eq(python_code_same(layout, memory_read, memory, &code), 0, "field at %u", fields[i]);
 		memory->bytes[CODE + fields[i]] ^= 1;
 	}
-	memory->bytes[CODE + 0] ^= 1;	/* reference count */
+	memory->bytes[CODE + 0] ^= 1;   /* reference count */
 	memory->bytes[CODE + 184] ^= 1; /* instructions specialise themselves */
 	cr_assert_eq(python_code_same(layout, memory_read, memory, &code), 1);
 	code.address = 8;
@@ -565,8 +565,8 @@ Test(utf8, valid_text_stays_and_the_rest_is_replaced)
 		  "a",
 		2, "\ufffda");
 	sanitized("\xc3", 1, "\ufffd");
-	sanitized("\xc0\xaf", 2, "\ufffd\ufffd");		      /* overlong */
-	sanitized("\xe0\x80\xaf", 3, "\ufffd\ufffd\ufffd");	      /* overlong */
-	sanitized("\xed\xa0\x80", 3, "\ufffd\ufffd\ufffd");	      /* surrogate */
+	sanitized("\xc0\xaf", 2, "\ufffd\ufffd");                     /* overlong */
+	sanitized("\xe0\x80\xaf", 3, "\ufffd\ufffd\ufffd");           /* overlong */
+	sanitized("\xed\xa0\x80", 3, "\ufffd\ufffd\ufffd");           /* surrogate */
 	sanitized("\xf4\x90\x80\x80", 4, "\ufffd\ufffd\ufffd\ufffd"); /* past the last */
 }

@@ -49,6 +49,8 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.operator_hit;
 	case PROGRAM_INVOKED:
 		return tracer->skeleton->progs.operator_invoked;
+	case PROGRAM_THROWN:
+		return tracer->skeleton->progs.exception_thrown;
 	case PROGRAM_ALLOCATED:
 		return tracer->skeleton->progs.memory_allocated;
 	case PROGRAM_FREED:
@@ -78,15 +80,17 @@ static char *message_of(int error)
 	case EPERM:
 	case EACCES:
 		advice = geteuid() ? "run hdtrace as root (sudo)"
-				   : "this root may not load BPF programs: a container without CAP_BPF and CAP_PERFMON, or "
-				     "kernel lockdown; see `hdtrace doctor`";
+		                   : "this root may not load BPF programs: a container without CAP_BPF and "
+		                     "CAP_PERFMON, or "
+		                     "kernel lockdown; see `hdtrace doctor`";
 		break;
 	case ENOMEM:
 		advice = "the ring does not fit into memory: give a smaller --ring-size";
 		break;
 	case ESRCH:
 	case ENOENT:
-		advice = "the kernel has no BTF (/sys/kernel/btf/vmlinux): hdtrace needs a kernel with CONFIG_DEBUG_INFO_BTF";
+		advice = "the kernel has no BTF (/sys/kernel/btf/vmlinux): hdtrace needs a kernel with "
+			 "CONFIG_DEBUG_INFO_BTF";
 		break;
 	case EINVAL:
 	case EOPNOTSUPP:
@@ -195,13 +199,15 @@ int tracer_target_set(struct tracer *tracer, uint32_t target, const struct targe
 {
 	if (target >= PROGRAM_TARGETS_MAX)
 		return -ENOSPC;
-	return bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.targets), &target, settings, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.targets), &target, settings, BPF_ANY) ? -errno
+	                                                                                                    : 0;
 }
 
 int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
 	const uint64_t *cookies, size_t count)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, options, .offsets = offsets, .cookies = (const __u64 *)cookies, .cnt = count);
+	LIBBPF_OPTS(
+		bpf_uprobe_multi_opts, options, .offsets = offsets, .cookies = (const __u64 *)cookies, .cnt = count);
 	char path[FD_PATH_MAX];
 	struct bpf_link *link;
 

@@ -44,8 +44,8 @@ struct doctor {
 static void check_add(struct doctor *doctor, enum verdict verdict, const char *name, const char *remedy,
 	const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-static void check_add(struct doctor *doctor, enum verdict verdict, const char *name, const char *remedy,
-	const char *format, ...)
+static void check_add(
+	struct doctor *doctor, enum verdict verdict, const char *name, const char *remedy, const char *format, ...)
 {
 	struct check check = {.verdict = verdict};
 	va_list arguments;
@@ -83,11 +83,11 @@ static void check_kernel(struct doctor *doctor)
 
 	uname(&system);
 	sscanf(system.release, "%d.%d", &major, &minor);
-	check_add(doctor,
-		major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR) ? GOOD : BAD, "kernel",
-		"hdtrace needs Linux 6.6 or later, for probes on many functions at once", "Linux %s", system.release);
-	check_add(doctor, strcmp(system.machine, "x86_64") ? BAD : GOOD, "machine",
-		"only x86_64 jobs can be traced", "%s", system.machine);
+	check_add(doctor, major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR) ? GOOD : BAD,
+		"kernel", "hdtrace needs Linux 6.6 or later, for probes on many functions at once", "Linux %s",
+		system.release);
+	check_add(doctor, strcmp(system.machine, "x86_64") ? BAD : GOOD, "machine", "only x86_64 jobs can be traced",
+		"%s", system.machine);
 }
 
 static void check_btf(struct doctor *doctor)
@@ -133,8 +133,8 @@ static void check_capabilities(struct doctor *doctor)
 		fclose(file);
 	for (size_t index = 0; index < sizeof(needed) / sizeof(needed[0]); index++)
 		check_add(doctor, effective >> needed[index].bit & 1 ? GOOD : BAD, needed[index].name,
-			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service", "capability to %s",
-			needed[index].why);
+			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service",
+			"capability to %s", needed[index].why);
 }
 
 static void check_paranoia(struct doctor *doctor)
@@ -146,11 +146,12 @@ static void check_paranoia(struct doctor *doctor)
 	line_read("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line));
 	check_add(doctor, error ? NOTE : GOOD, "perf events",
 		"libraries that are loaded later are found by polling, up to 50 ms late; root or CAP_PERFMON avoids it",
-		"perf_event_paranoid is %s%s%s", *line ? line : "unknown", error ? ": " : "", error ? strerror(-error) : "");
+		"perf_event_paranoid is %s%s%s", *line ? line : "unknown", error ? ": " : "",
+		error ? strerror(-error) : "");
 	watch_close(watch);
 	line_read("/proc/sys/kernel/unprivileged_bpf_disabled", line, sizeof(line));
-	check_add(doctor, GOOD, "unprivileged BPF", NULL, "unprivileged_bpf_disabled is %s (root may load programs all the same)",
-		*line ? line : "unknown");
+	check_add(doctor, GOOD, "unprivileged BPF", NULL,
+		"unprivileged_bpf_disabled is %s (root may load programs all the same)", *line ? line : "unknown");
 }
 
 static void check_programs(struct doctor *doctor)
@@ -193,8 +194,8 @@ static void check_symbols(struct doctor *doctor, const struct library_plan *plan
 	for (size_t index = 0; index < count; index++)
 		wanted += rows[index].library == plan->role;
 	check_add(doctor, (size_t)arrlen(plan->points) == wanted ? GOOD : NOTE, library_role_name(plan->role),
-		"the lines below tell which are missing, and what is not reported without them", "%td of %zu symbols found",
-		arrlen(plan->points), wanted);
+		"the lines below tell which are missing, and what is not reported without them",
+		"%td of %zu symbols found", arrlen(plan->points), wanted);
 }
 
 static void check_findings(struct doctor *doctor, const struct library_plan *plan)
@@ -202,8 +203,11 @@ static void check_findings(struct doctor *doctor, const struct library_plan *pla
 	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
 		const struct plan_finding *finding = &plan->findings[index];
 
-		check_add(doctor, finding->good ? GOOD : finding->fatal ? BAD : NOTE, library_role_name(plan->role),
-			finding->remedy, "%s", finding->what);
+		check_add(doctor,
+			finding->good    ? GOOD
+			: finding->fatal ? BAD
+					 : NOTE,
+			library_role_name(plan->role), finding->remedy, "%s", finding->what);
 	}
 }
 
@@ -233,8 +237,10 @@ static void check_libraries(struct doctor *doctor)
 {
 	static const char *const without[LIBRARY_ROLES] = {
 		[LIBRARY_C10] = "no PyTorch here yet? hdtrace waits for it to be loaded",
-		[LIBRARY_TORCH_CPU] = "no PyTorch here yet? hdtrace waits for it; a launcher never loads it: give a rank's pid",
+		[LIBRARY_TORCH_CPU] =
+			"no PyTorch here yet? hdtrace waits for it; a launcher never loads it: give a rank's pid",
 		[LIBRARY_TORCH_PYTHON] = "profiler ranges show up as aten.empty",
+		[LIBRARY_STDCXX] = "operators that raise are counted as if they ran",
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
 	bool seen[LIBRARY_ROLES] = {false};
@@ -255,8 +261,8 @@ static void check_libraries(struct doctor *doctor)
 	maps_free(files);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
 		if (!seen[role])
-			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE, library_role_name((enum library_role)role),
-				without[role], "%s", "not mapped");
+			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
+				library_role_name((enum library_role)role), without[role], "%s", "not mapped");
 }
 
 static void check_process(struct doctor *doctor)

@@ -132,8 +132,8 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 
 	if (error == -ENODATA) {
 		if (!options->quiet)
-			fprintf(stderr, "hdtrace: rank %d: no memory was seen; rank_%d_memory.json says more\n", rank->rank,
-				rank->rank);
+			fprintf(stderr, "hdtrace: rank %d: no memory was seen; rank_%d_memory.json says more\n",
+				rank->rank, rank->rank);
 		return 0;
 	}
 	if (error) {

@@ -33,19 +33,23 @@ struct arguments {
 	bool run;
 };
 
-#define COMMON_OPTIONS \
-	{"output", 'o', "FOLDER", 0, "where the capture and the reports go (" FOLDER_DEFAULT ")", 0}, \
-	{"duration", 'd', "SECONDS", 0, "stop after so long", 0}, \
-	{"steps", KEY_STEPS, "N", 0, "stop after N completed optimizer steps", 0}, \
-	{"level", KEY_LEVEL, "LEVEL", 0, "full (default), or lite: operators and blocks without users and Python stacks", 0}, \
-	{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0}, \
-	{"ring-size", KEY_RING_SIZE, "BYTES", 0, "buffer between kernel and hdtrace, a power of two (64M)", 0}, \
-	{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0}, \
-	{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0}, \
-	{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0}, \
-	{"stats", KEY_STATS, NULL, 0, "print what the programs cost in the kernel", 0}, \
-	{"quiet", 'q', NULL, 0, "print errors only", 0}, \
-	{"verbose", 'v', NULL, 0, "print what is probed", 0}
+#define COMMON_OPTIONS                                                                                                 \
+	{"output", 'o', "FOLDER", 0, "where the capture and the reports go (" FOLDER_DEFAULT ")", 0},                  \
+		{"duration", 'd', "SECONDS", 0, "stop after so long", 0},                                              \
+		{"steps", KEY_STEPS, "N", 0, "stop after N completed optimizer steps", 0},                             \
+		{"level", KEY_LEVEL, "LEVEL", 0,                                                                       \
+			"full (default), or lite: operators and blocks without users and Python stacks", 0},           \
+		{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0},                  \
+		{"ring-size", KEY_RING_SIZE, "BYTES", 0, "buffer between kernel and hdtrace, a power of two (64M)",    \
+			0},                                                                                            \
+		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},                   \
+		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},                                 \
+		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},                                      \
+		{"stats", KEY_STATS, NULL, 0, "print what the programs cost in the kernel", 0},                        \
+		{"quiet", 'q', NULL, 0, "print errors only", 0},                                                       \
+	{                                                                                                              \
+		"verbose", 'v', NULL, 0, "print what is probed", 0                                                     \
+	}
 
 static const struct argp_option options_record[] = {
 	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace", 0},
@@ -127,8 +131,8 @@ static error_t ring_size_parse(const char *text, struct record_options *options,
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size;
 
 	if (!size_parse(text, &size) || size < page || size > RING_SIZE_MAX || (size & (size - 1)))
-		argp_error(state, "--ring-size is a power of two from %lluK to 1G, not %s", (unsigned long long)page >> 10,
-			text);
+		argp_error(state, "--ring-size is a power of two from %lluK to 1G, not %s",
+			(unsigned long long)page >> 10, text);
 	options->ring_size = size;
 	return 0;
 }
@@ -191,7 +195,8 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		if (!arguments->run && !arguments->record.pid_count)
 			argp_error(state, "which process? -p PID");
 		if (arguments->record.steps && arguments->record.level == LEVEL_LITE)
-			argp_error(state, "--steps does not work with --level lite: steps are known from Python stacks");
+			argp_error(
+				state, "--steps does not work with --level lite: steps are known from Python stacks");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -219,8 +224,8 @@ static int recording_do(struct arguments *arguments)
 		folder_unmake(arguments->folder, made);
 	}
 	if (error) {
-		fprintf(stderr, "hdtrace: cannot write to the folder %s: %s; choose another one with -o\n", arguments->folder,
-			strerror(-error));
+		fprintf(stderr, "hdtrace: cannot write to the folder %s: %s; choose another one with -o\n",
+			arguments->folder, strerror(-error));
 		return STATUS_FAILED;
 	}
 	capture = path_join(arguments->folder, CAPTURE_NAME);
@@ -232,7 +237,8 @@ static int recording_do(struct arguments *arguments)
 		/* A command without PyTorch has run all the same. */
 		status = arguments->run && result.end != RECORD_END_CAPTURE ? STATUS_COMPLETE : STATUS_FAILED;
 		if (result.end != RECORD_END_CAPTURE && (!arguments->run || !arguments->output.quiet))
-			fprintf(stderr, "hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched%s\n",
+			fprintf(stderr,
+				"hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched%s\n",
 				arguments->run ? "" : "; `hdtrace doctor -p PID` tells what it sees");
 	} else if (!error) {
 		status = outputs_write(capture, arguments->folder, &arguments->output);

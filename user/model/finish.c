@@ -103,8 +103,8 @@ static int runs_publish(struct model *model, struct passes *passes)
 			.step = run->step,
 			.stack = run->stack,
 			.phase = run->source == SOURCE_PREEXISTING
-					 ? PHASE_INITIALIZATION
-					 : (uint8_t)stack_phase(&target->stacks[run->stack], run->flags),
+		                         ? PHASE_INITIALIZATION
+		                         : (uint8_t)stack_phase(&target->stacks[run->stack], run->flags),
 		};
 
 		passes->public_run[i] = NONE;

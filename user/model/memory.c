@@ -189,6 +189,8 @@ int memory_allocate(struct target_state *target, const struct allocate_event *ev
 	if (!event->address || !event->bytes)
 		return 0;
 	announced = thread->resize_bytes;
+	for (size_t i = 0; i < arrlenu(thread->frames); i++)
+		thread->frames[i].threw = false;
 	allocation.run = thread_run(thread, event->event.depth);
 	state = address_find(target, event->address);
 	if (state->live != NONE)

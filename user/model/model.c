@@ -203,21 +203,23 @@ static int event_send(struct target_state *target, const struct event *event)
 	switch (event->kind) {
 	case EVENT_OPERATOR:
 		return event_has(event, sizeof(struct operator_event)) ? operator_enter(target, (const void *)event)
-								       : -EINVAL;
+		                                                       : -EINVAL;
+	case EVENT_THROW:
+		return operator_throw(target, event);
 	case EVENT_TENSORS:
 		return event_has(event, sizeof(struct tensors_event)) ? operator_tensors(target, (const void *)event)
-								      : -EINVAL;
+		                                                      : -EINVAL;
 	case EVENT_ALLOCATE:
 		return event_has(event, sizeof(struct allocate_event)) ? memory_allocate(target, (const void *)event)
-								       : -EINVAL;
+		                                                       : -EINVAL;
 	case EVENT_FREE:
 		return event_has(event, sizeof(struct free_event)) ? memory_free(target, (const void *)event) : -EINVAL;
 	case EVENT_RESIZE:
 		return event_has(event, sizeof(struct resize_event)) ? memory_resize(target, (const void *)event)
-								     : -EINVAL;
+		                                                     : -EINVAL;
 	case EVENT_GRADIENT:
 		return event_has(event, sizeof(struct gradient_event)) ? memory_gradient(target, (const void *)event)
-								       : -EINVAL;
+		                                                       : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;

@@ -35,7 +35,7 @@ enum category {
 	CATEGORIES
 };
 
-const char *phase_name(enum phase phase);	   /* "forward" */
+const char *phase_name(enum phase phase);          /* "forward" */
 const char *category_name(enum category category); /* "Optstate" */
 
 /* One Python frame; strings belong to the model. */
@@ -62,14 +62,14 @@ struct stack {
 /* An operator that ran. Only those with an index are tasks. */
 struct operator_run {
 	uint64_t time_ns;
-	int64_t task;	     /* index, TASK_NONE when it touched no tracked block */
+	int64_t task;        /* index, TASK_NONE when it touched no tracked block */
 	uint64_t live_bytes; /* of all blocks, when the operator ended */
 	uint64_t peak_bytes; /* highest live_bytes until then */
-	uint32_t name;	     /* index into rank.operator_names */
+	uint32_t name;       /* index into rank.operator_names */
 	uint32_t thread_id;
-	uint32_t step;	/* completed optimizer steps when it started */
+	uint32_t step;  /* completed optimizer steps when it started */
 	uint32_t stack; /* index into rank.stacks */
-	uint8_t phase;	/* enum phase */
+	uint8_t phase;  /* enum phase */
 };
 
 /* No coordinate: a persistent block has no end event. */
@@ -80,9 +80,9 @@ struct operator_run {
 /* One lifetime of one storage allocation, [start, end) in task indices. */
 struct block {
 	uint64_t address;
-	uint64_t bytes;			     /* of the storage where an argument showed them, else allocated */
-	uint64_t allocated_bytes;	     /* what the allocator was asked for; 0: never seen */
-	int64_t start, end;		     /* task indices; end is TASK_PERSISTENT while alive */
+	uint64_t bytes;                      /* of the storage where an argument showed them, else allocated */
+	uint64_t allocated_bytes;            /* what the allocator was asked for; 0: never seen */
+	int64_t start, end;                  /* task indices; end is TASK_PERSISTENT while alive */
 	uint64_t start_event, end_event;     /* shared event numbers, UINT64_MAX: none */
 	uint64_t start_time_ns, end_time_ns; /* end: UINT64_MAX while alive */
 	/* Plot coordinates: PLOT_UNIT times the fraction that is added to start, and
@@ -90,11 +90,11 @@ struct block {
 	uint64_t start_plot, end_plot;
 	uint64_t used_bytes, peak_bytes;  /* device totals when the producing operator ended */
 	uint32_t first_order, last_order; /* position among the allocator events: block_alive_at */
-	uint32_t generation;		  /* n-th block at this address, from 0 */
-	uint32_t producer;		  /* index into rank.runs */
-	uint32_t stack;			  /* index into rank.stacks */
-	uint32_t name;			  /* index into rank.operator_names: the producing operator or function */
-	uint32_t first_user;		  /* index into rank.users */
+	uint32_t generation;              /* n-th block at this address, from 0 */
+	uint32_t producer;                /* index into rank.runs */
+	uint32_t stack;                   /* index into rank.stacks */
+	uint32_t name;                    /* index into rank.operator_names: the producing operator or function */
+	uint32_t first_user;              /* index into rank.users */
 	uint32_t user_count;
 	uint8_t phase, category;
 	bool persistent;
@@ -118,15 +118,15 @@ struct snapshot {
 
 struct rank {
 	uint16_t target;
-	int32_t rank;		 /* place in the job */
+	int32_t rank;            /* place in the job */
 	const char *target_json; /* the CAPTURE_TARGET text, for metadata, or NULL */
-	const char *end_json;	 /* the CAPTURE_END text, or NULL */
+	const char *end_json;    /* the CAPTURE_END text, or NULL */
 
 	const char **operator_names; /* stb_ds */
-	struct stack *stacks;	     /* stb_ds; stack 0 is the empty one */
+	struct stack *stacks;        /* stb_ds; stack 0 is the empty one */
 	struct operator_run *runs;   /* stb_ds, in order of start */
-	struct block *blocks;	     /* stb_ds, by start, then in order of creation: the rows of the report */
-	int64_t *users;		     /* stb_ds: of all blocks, for each ascending */
+	struct block *blocks;        /* stb_ds, by start, then in order of creation: the rows of the report */
+	int64_t *users;              /* stb_ds: of all blocks, for each ascending */
 	struct external *externals;  /* stb_ds, by first use */
 	int64_t task_count;
 	uint32_t step_count;
@@ -140,7 +140,7 @@ struct rank {
 	uint64_t first_time_ns, last_time_ns; /* of the events; both 0 when there was none */
 	uint64_t event_count;
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
-	uint64_t unknown_frees;	   /* of addresses that were never seen */
+	uint64_t unknown_frees;    /* of addresses that were never seen */
 	uint64_t untracked_blocks; /* allocations that are no rows: wrapped numbers, torch.tensor data */
 	uint64_t untracked_bytes;  /* of those, still alive at the end */
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
@@ -151,7 +151,7 @@ struct rank {
 
 struct model_options {
 	bool all_blocks; /* track also what the dry run cannot see: torch.tensor data, small outside allocations,
-			    externals */
+	                    externals */
 };
 
 struct model;

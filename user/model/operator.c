@@ -15,6 +15,9 @@
  *   which then is part of it.
  * - What a dropped run did belongs to the redispatch, else to the frame around.
  *
+ * - An operator inside which an exception is thrown did not run, unless it goes
+ *   on to allocate: then it caught the exception itself.
+ *
  * So a run may be decided long after it started; it keeps its place in the
  * order of starts all the same.
  *
@@ -80,12 +83,23 @@ static void candidate_end(struct target_state *target, struct thread *thread, co
 		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
 }
 
+/* An exception left the frame: what it was about did not happen. */
+static void frame_fail(struct target_state *target, struct thread *thread, const struct operator_frame *frame)
+{
+	size_t around = arrlenu(thread->frames);
+
+	if (frame->kind != FRAME_NESTED && target->runs[frame->run].state != RUN_DROPPED)
+		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
+}
+
 void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth)
 {
 	while (arrlenu(thread->frames) > depth) {
 		struct operator_frame frame = arrpop(thread->frames);
 
-		if (frame.kind == FRAME_CANDIDATE)
+		if (frame.threw && frame.run != NONE)
+			frame_fail(target, thread, &frame);
+		else if (frame.kind == FRAME_CANDIDATE)
 			candidate_end(target, thread, &frame);
 	}
 }
@@ -118,7 +132,7 @@ uint32_t run_add(struct target_state *target, const struct event *event, enum ru
 bool run_has(const struct target_state *target, const struct run *run, uint8_t flag)
 {
 	return run->source == SOURCE_OPERATOR && run->operator_ < arrlenu(target->operator_flags) &&
-		(target->operator_flags[run->operator_] & flag);
+	       (target->operator_flags[run->operator_] & flag);
 }
 
 /* A dropped run leads to a redispatch, which ran, or to a run around it, which started earlier: no cycle. */
@@ -281,6 +295,18 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 	uses_add(target, thread->last_run, &event->event, tensors, event->tensor_count);
 	if (run_has(target, &target->runs[thread->last_run], OPERATOR_RANGE_END))
 		memory_range_end(target, thread, &event->event);
+	return 0;
+}
+
+int operator_throw(struct target_state *target, const struct event *event)
+{
+	struct thread *thread = thread_find(target, event->thread_id);
+
+	if (!thread)
+		return -ENOMEM;
+	thread_trim(target, thread, event->depth);
+	for (size_t i = 0; i < arrlenu(thread->frames); i++)
+		thread->frames[i].threw = true;
 	return 0;
 }
 

@@ -37,35 +37,35 @@ struct run {
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t stack;
-	uint32_t into;	/* run that a dropped one belongs to, NONE: outside operators */
-	uint8_t state;	/* enum run_state */
+	uint32_t into;  /* run that a dropped one belongs to, NONE: outside operators */
+	uint8_t state;  /* enum run_state */
 	uint8_t source; /* enum run_source */
-	uint8_t flags;	/* enum event_flag */
+	uint8_t flags;  /* enum event_flag */
 };
 
 enum allocation_flag {
-	ALLOCATION_EXTERNAL = 1 << 0,	 /* never seen by the allocator hooks, target traced from its start */
+	ALLOCATION_EXTERNAL = 1 << 0,    /* never seen by the allocator hooks, target traced from its start */
 	ALLOCATION_PREEXISTING = 1 << 1, /* never seen by them, target attached to later */
-	ALLOCATION_OUTSIDE = 1 << 2,	 /* made outside operators, with a run of its own */
-	ALLOCATION_SCRATCH = 1 << 3,	 /* freed while the frame that made it was alive: Workspace */
-	ALLOCATION_PARAMETER = 1 << 4,	 /* a leaf that gradients were made for */
-	ALLOCATION_GRADIENT = 1 << 5,	 /* stored as the gradient of a leaf */
-	ALLOCATION_TRACKED = 1 << 7,	 /* a row, unless it is scratch of an operator that is no task */
-	ALLOCATION_LIFTED = 1 << 8,	 /* its first user is an OPERATOR_LIFT */
-	ALLOCATION_USED = 1 << 9,	 /* it has a user */
+	ALLOCATION_OUTSIDE = 1 << 2,     /* made outside operators, with a run of its own */
+	ALLOCATION_SCRATCH = 1 << 3,     /* freed while the frame that made it was alive: Workspace */
+	ALLOCATION_PARAMETER = 1 << 4,   /* a leaf that gradients were made for */
+	ALLOCATION_GRADIENT = 1 << 5,    /* stored as the gradient of a leaf */
+	ALLOCATION_TRACKED = 1 << 7,     /* a row, unless it is scratch of an operator that is no task */
+	ALLOCATION_LIFTED = 1 << 8,      /* its first user is an OPERATOR_LIFT */
+	ALLOCATION_USED = 1 << 9,        /* it has a user */
 };
 
 /* One lifetime of one address. */
 struct allocation {
 	uint64_t address;
-	uint64_t bytes;		  /* of the storage, once an argument showed it */
+	uint64_t bytes;           /* of the storage, once an argument showed it */
 	uint64_t allocated_bytes; /* 0: never seen */
 	uint64_t start_time_ns, end_time_ns;
-	uint32_t run;	/* whose frame was innermost, NONE: outside operators */
+	uint32_t run;   /* whose frame was innermost, NONE: outside operators */
 	uint32_t stack; /* for those outside operators */
 	uint32_t generation;
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
-	uint32_t resized_from;		  /* allocation that a storage resize replaced by this one */
+	uint32_t resized_from;            /* allocation that a storage resize replaced by this one */
 	uint16_t flags;
 };
 
@@ -91,25 +91,26 @@ struct accumulation {
 };
 
 enum frame_kind {
-	FRAME_UNKNOWN,	 /* its record was lost */
+	FRAME_UNKNOWN,   /* its record was lost */
 	FRAME_CANDIDATE, /* HOOK_CALL: may be the operator itself */
-	FRAME_RUNNING,	 /* HOOK_REDISPATCH: is the operator */
-	FRAME_NESTED,	 /* inside a running operator: run is that operator's */
+	FRAME_RUNNING,   /* HOOK_REDISPATCH: is the operator */
+	FRAME_NESTED,    /* inside a running operator: run is that operator's */
 };
 
 struct operator_frame {
 	uint32_t run; /* NONE when the record was lost */
 	uint16_t operator_;
-	uint8_t kind;	    /* enum frame_kind */
-	bool unguarded;	    /* autograd was not excluded when it was entered */
-	bool runs;	    /* a nested operator with autograd excluded proved that its kernel runs */
+	uint8_t kind;       /* enum frame_kind */
+	bool unguarded;     /* autograd was not excluded when it was entered */
+	bool runs;          /* a nested operator with autograd excluded proved that its kernel runs */
 	bool has_operators; /* operators of their own came inside */
+	bool threw;         /* an exception was thrown inside, and nothing was allocated since */
 };
 
 struct thread {
 	uint32_t thread_id;
 	struct operator_frame *frames; /* stb_ds */
-	uint32_t last_run;	       /* whose arguments EVENT_TENSORS continues; NONE: ignored */
+	uint32_t last_run;             /* whose arguments EVENT_TENSORS continues; NONE: ignored */
 
 	/* A storage resize outside operators, until its allocation, then until its free. */
 	uint32_t resize_from;  /* allocation, NONE */
@@ -127,14 +128,14 @@ struct thread {
 };
 
 struct address_state {
-	uint32_t live;	   /* allocation, NONE */
-	uint32_t count;	   /* of the allocations there so far */
+	uint32_t live;     /* allocation, NONE */
+	uint32_t count;    /* of the allocations there so far */
 	uint32_t external; /* the untracked storage seen there, NONE */
 };
 
 struct target_state {
 	uint16_t target;
-	bool ended;	 /* nothing counts any more */
+	bool ended;      /* nothing counts any more */
 	bool all_blocks; /* of the options */
 	uint32_t steps;
 	char *target_json, *end_json;
@@ -160,10 +161,10 @@ struct target_state {
 		struct address_state value;
 	} * addresses; /* stb_ds map */
 
-	struct run *runs;		    /* stb_ds */
-	struct allocation *allocations;	    /* stb_ds */
-	struct moment *moments;		    /* stb_ds */
-	struct use *uses;		    /* stb_ds */
+	struct run *runs;                   /* stb_ds */
+	struct allocation *allocations;     /* stb_ds */
+	struct moment *moments;             /* stb_ds */
+	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
 
 	struct rank result; /* counters from the start on, the rest at the end */
@@ -203,6 +204,8 @@ bool run_has(const struct target_state *target, const struct run *run, uint8_t f
 /* The run that the work of `run` belongs to, NONE: outside operators. After every frame ended. */
 uint32_t run_resolve(const struct target_state *target, uint32_t run);
 int operator_enter(struct target_state *target, const struct operator_event *event);
+/* An exception is thrown: the operators that are alive fail if nothing more is allocated in them. */
+int operator_throw(struct target_state *target, const struct event *event);
 int operator_tensors(struct target_state *target, const struct tensors_event *event);
 void operators_end(struct target_state *target);
 
@@ -225,14 +228,14 @@ int target_finish(struct model *model, struct target_state *target);
 /* Shared by the passes at the end. */
 struct passes {
 	struct target_state *target;
-	uint32_t *resolved;	/* for each run: run_resolve */
-	uint32_t *use_start;	/* for each run and one more: its slice of used */
-	uint32_t *used;		/* allocations, grouped by run, each once for a run */
-	uint32_t *made;		/* for each run: blocks it made that outlive it */
-	int64_t *task;		/* for each run: its index or TASK_NONE */
+	uint32_t *resolved;     /* for each run: run_resolve */
+	uint32_t *use_start;    /* for each run and one more: its slice of used */
+	uint32_t *used;         /* allocations, grouped by run, each once for a run */
+	uint32_t *made;         /* for each run: blocks it made that outlive it */
+	int64_t *task;          /* for each run: its index or TASK_NONE */
 	uint32_t *tasks_before; /* for each run and one more: tasks among the runs before it */
-	uint32_t *public_run;	/* for each run: index into rank.runs, NONE: not there */
-	uint32_t *row;		/* for each allocation: index into rank.blocks, NONE: no row */
+	uint32_t *public_run;   /* for each run: index into rank.runs, NONE: not there */
+	uint32_t *row;          /* for each allocation: index into rank.blocks, NONE: no row */
 };
 
 /* task.c */

@@ -10,19 +10,27 @@ static const struct catalogue_row rows[] = {
 	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
 		"c10::ProfiledCPUMemoryReporter::Delete", "no ends of memory blocks", true, false},
 	{LIBRARY_C10, PROGRAM_INFERENCE, "_ZN3c1013AutogradState13set_tls_stateES0_",
-		"c10::AutogradState::set_tls_state", "operators in inference mode are missed with sparse hooks", false, false},
+		"c10::AutogradState::set_tls_state", "operators in inference mode are missed with sparse hooks", false,
+		false},
 	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm",
-		"at::native::resize_bytes_cpu", "resized storages look like other allocations outside operators", false, true},
+		"at::native::resize_bytes_cpu", "resized storages look like other allocations outside operators", false,
+		true},
 	{LIBRARY_TORCH_CPU, PROGRAM_NODE,
-		"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferE"
+		"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
+		"11InputBufferE"
 		"RKS2_INS0_10ReadyQueueEE",
-		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only", false, true},
-	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT, "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
+		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only",
+		false, true},
+	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT,
+		"_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
 		"torch::autograd::AccumulateGrad::apply", "no categories Gradient and Parameter", false, true},
 	{LIBRARY_TORCH_PYTHON, PROGRAM_INVOKED,
-		"_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_EEN8pybind114argsERKNS9_6"
+		"_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_"
+		"EEN8pybind114argsERKNS9_6"
 		"kwargsEN3c108optionalINSE_11DispatchKeyEEE",
 		"torch::jit::invokeOperatorFromPython", "profiler ranges show up as aten.empty", false, true},
+	{LIBRARY_STDCXX, PROGRAM_THROWN, "__cxa_throw", "__cxa_throw",
+		"operators that raise are counted as if they ran", false, true},
 	{LIBRARY_PYTHON, PROGRAM_FINALIZED, "Py_FinalizeEx", "Py_FinalizeEx",
 		"blocks freed while the interpreter shuts down are not persistent", false, false},
 };
@@ -41,6 +49,7 @@ static const struct {
 	{"libtorch_cpu.so", LIBRARY_TORCH_CPU},
 	{"libc10.so", LIBRARY_C10},
 	{"libtorch_python.so", LIBRARY_TORCH_PYTHON},
+	{"libstdc++.so", LIBRARY_STDCXX},
 	{"libpython3", LIBRARY_PYTHON},
 	{"python", LIBRARY_PYTHON},
 };
@@ -58,7 +67,8 @@ enum library_role library_role_of(const char *path)
 
 const char *library_role_name(enum library_role role)
 {
-	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python", "Python"};
+	static const char *const role_names[LIBRARY_ROLES] = {
+		"none", "libc10", "libtorch_cpu", "libtorch_python", "libstdc++", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -14,21 +14,22 @@
 
 enum library_role {
 	LIBRARY_NONE,
-	LIBRARY_C10,       /* allocator of storages */
-	LIBRARY_TORCH_CPU, /* operators, autograd */
+	LIBRARY_C10,          /* allocator of storages */
+	LIBRARY_TORCH_CPU,    /* operators, autograd */
 	LIBRARY_TORCH_PYTHON, /* PyTorch's own binding of Python */
-	LIBRARY_PYTHON,    /* the interpreter, as a library or as the program itself */
+	LIBRARY_STDCXX,       /* the C++ runtime, which throws exceptions */
+	LIBRARY_PYTHON,       /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };
 
 struct catalogue_row {
 	enum library_role library;
 	enum program_kind program;
-	const char *symbol;  /* as it stands in the symbol table */
+	const char *symbol;   /* as it stands in the symbol table */
 	const char *readable; /* for messages */
-	const char *without; /* what does not work when it is missing */
-	bool needed;         /* without it there is nothing to report */
-	bool full_only;      /* left out at LEVEL_LITE */
+	const char *without;  /* what does not work when it is missing */
+	bool needed;          /* without it there is nothing to report */
+	bool full_only;       /* left out at LEVEL_LITE */
 };
 
 const struct catalogue_row *catalogue_rows(size_t *count);

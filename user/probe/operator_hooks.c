@@ -59,12 +59,11 @@ static bool is_called_below_autograd(const struct torch_operator *operator_)
 	size_t length = strlen(operator_->symbol);
 	static const char like[] = "_like";
 
-	return operator_->flags & TORCH_LIFT ||
-		(length >= sizeof(like) - 1 && strstr(operator_->symbol, like) != NULL);
+	return operator_->flags & TORCH_LIFT || (length >= sizeof(like) - 1 && strstr(operator_->symbol, like) != NULL);
 }
 
-static struct hook_description description_of(struct hooks_builder *builder, size_t index,
-	const struct torch_function *function, enum operator_hook hook)
+static struct hook_description description_of(
+	struct hooks_builder *builder, size_t index, const struct torch_function *function, enum operator_hook hook)
 {
 	const struct signature *arguments = &function->arguments;
 	struct hook_description description = {
@@ -104,8 +103,8 @@ static int hook_add(struct hooks_builder *builder, uint64_t address, const struc
 	return 0;
 }
 
-static int entry_hook_add(struct hooks_builder *builder, size_t index, const struct torch_function *function,
-	enum operator_hook hook)
+static int entry_hook_add(
+	struct hooks_builder *builder, size_t index, const struct torch_function *function, enum operator_hook hook)
 {
 	struct hook_description description = description_of(builder, index, function, hook);
 	struct entry_place place;
@@ -194,8 +193,8 @@ static size_t sites_first(const struct hooks_builder *builder, uint64_t function
 	return low;
 }
 
-static int site_hook_add(struct hooks_builder *builder, size_t index, const struct call_site *site,
-	enum site_level level)
+static int site_hook_add(
+	struct hooks_builder *builder, size_t index, const struct call_site *site, enum site_level level)
 {
 	struct hook_description description =
 		description_of(builder, index, &builder->operators->operators[index].redispatch, HOOK_REDISPATCH);
@@ -218,7 +217,8 @@ static int sites_hook(struct hooks_builder *builder, size_t index, bool *hooked)
 		inplace |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_INPLACE;
 		autograd |= level_of(builder->plan->torch, &builder->sites[at]) == LEVEL_AUTOGRAD;
 	}
-	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function; at++) {
+	for (size_t at = first; !error && at < arrlenu(builder->sites) && builder->sites[at].function == function;
+		at++) {
 		enum site_level level = level_of(builder->plan->torch, &builder->sites[at]);
 
 		/* Where there is an in-place kernel, autograd's goes on to it and is not the last. */
@@ -285,27 +285,42 @@ static int names_take(struct library_plan *plan, const struct torch_operators *o
 	return 0;
 }
 
-static void findings_add(const struct hooks_builder *builder)
+static void slow_find(struct hooks_builder *builder)
 {
-	struct library_plan *plan = builder->plan;
-	ptrdiff_t sparse = arrlen(plan->sets[HOOK_SET_SPARSE].hooks);
-
-	plan_find(plan, true, false, NULL, "%zu operators, %td hooks plain, %td sparse", builder->operators->count,
-		arrlen(plan->sets[HOOK_SET_PLAIN].hooks), sparse);
-	if (!sparse)
-		plan_find(plan, false, false, "the plain set is used, which costs about half as much again",
-			"the sparse set of hooks does not fit this library");
 	if (builder->slow)
-		plan_find(plan, false, false, "their hits cost some 35 times more",
-			"%zu operator functions start with instructions that the kernel does not emulate", builder->slow);
+		plan_find(builder->plan, false, false, "their hits cost some 35 times more",
+			"%zu operator functions start with instructions that the kernel does not emulate",
+			builder->slow);
 	if (builder->dropped)
-		plan_find(plan, false, false, "their use of blocks is not seen",
+		plan_find(builder->plan, false, false, "their use of blocks is not seen",
 			"%zu tensor arguments are beyond the %d that are read", builder->dropped, HOOK_ARGUMENTS_MAX);
+}
+
+int plain_hooks_plan(struct library_plan *plan)
+{
+	struct hooks_builder builder = {.plan = plan, .set = &plan->sets[HOOK_SET_PLAIN], .flags = HOOK_PLAIN};
+	struct torch_operators *operators;
+	int error;
+
+	if (arrlen(builder.set->hooks))
+		return 0;
+	error = operators_find(plan->elf, &operators);
+	if (error)
+		return error;
+	builder.operators = operators;
+	for (size_t index = 0; !error && index < operators->count; index++)
+		error = plain_hooks_add(&builder, index);
+	if (!error) {
+		plan_find(plan, true, false, NULL, "%td plain hooks", arrlen(builder.set->hooks));
+		slow_find(&builder);
+	}
+	torch_operators_free(operators);
+	return error;
 }
 
 int operator_hooks_plan(struct library_plan *plan)
 {
-	struct hooks_builder builder = {.plan = plan};
+	struct hooks_builder builder = {.plan = plan, .set = &plan->sets[HOOK_SET_SPARSE]};
 	struct torch_operators *operators;
 	int error = operators_find(plan->elf, &operators);
 
@@ -313,17 +328,14 @@ int operator_hooks_plan(struct library_plan *plan)
 		return error;
 	builder.operators = operators;
 	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
-	if (!error) {
-		builder.set = &plan->sets[HOOK_SET_SPARSE];
-		sparse_set_make(&builder); /* may fail: the plain set always works */
-		builder.slow = builder.dropped = 0;
-		builder.set = &plan->sets[HOOK_SET_PLAIN];
-		builder.flags = HOOK_PLAIN;
+	if (!error && !sparse_set_make(&builder)) {
+		plan_find(plan, true, false, NULL, "%zu operators, %td sparse hooks", operators->count,
+			arrlen(builder.set->hooks));
+		slow_find(&builder);
+	} else if (!error) {
+		plan_find(plan, false, false, "the plain set is used, which costs about half as much again",
+			"the sparse set of hooks does not fit this library");
 	}
-	for (size_t index = 0; !error && index < operators->count; index++)
-		error = plain_hooks_add(&builder, index);
-	if (!error)
-		findings_add(&builder);
 	arrfree(builder.sites);
 	torch_operators_free(operators);
 	return error;

@@ -6,8 +6,9 @@
 #include "probe/plan.h"
 
 /*
- * Fill the plan's hooks, their offsets, and the operators' names and flags.
- * -ENOENT: the library has no operators; else 0 or a negative errno.
+ * Fill the plan's sparse set of hooks, and the operators' names and flags. The
+ * set stays empty, with a finding, where it does not fit the library. -ENOENT:
+ * the library has no operators; else 0 or a negative errno.
  */
 int operator_hooks_plan(struct library_plan *plan);
 

@@ -160,7 +160,8 @@ int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 		return error;
 	plan->build_id = strdup(elf_file_build_id(plan->elf));
 	if (elf_file_machine(plan->elf) != ELF_MACHINE_X86_64) {
-		plan_find(plan, false, true, "only x86_64 targets can be traced", "this is a library for another machine");
+		plan_find(plan, false, true, "only x86_64 targets can be traced",
+			"this is a library for another machine");
 		return 0;
 	}
 	if (role == LIBRARY_TORCH_CPU)

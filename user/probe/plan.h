@@ -48,21 +48,23 @@ struct library_plan {
 
 	struct plan_point *points; /* stb_ds: hooks of the catalogue */
 
-	struct hook_set sets[HOOK_SETS]; /* the sparse one is empty where it does not fit the library */
+	struct hook_set sets[HOOK_SETS]; /* sparse: empty where it does not fit; plain: by plain_hooks_plan */
 	char **operator_names;           /* stb_ds */
 	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
-	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
+	int version_major, version_minor;   /* of PyTorch or CPython; 0.0: unknown */
 	const struct torch_layout *torch;   /* NULL: unknown version */
 	const struct python_layout *python; /* NULL: unknown version */
-	uint64_t keys_got;       /* address in the file, 0: not found */
-	uint64_t python_runtime; /* address of _PyRuntime in the file, 0: not found */
+	uint64_t keys_got;                  /* address in the file, 0: not found */
+	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
 
 	struct plan_finding *findings; /* stb_ds */
 };
 
 /* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */
 int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
+/* Fill the plain set of hooks, which is made only where it is needed: the target is importing meanwhile. */
+int plain_hooks_plan(struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);
 
 /* Difference between addresses in the process and in the file, from where an executable segment is mapped. */

@@ -4,12 +4,13 @@
 #define HDTRACE_PROBE_PROGRAM_KIND_H
 
 enum program_kind {
-	PROGRAM_OPERATOR,  /* operator.bpf.c */
+	PROGRAM_OPERATOR, /* operator.bpf.c */
 	PROGRAM_INVOKED,
+	PROGRAM_THROWN,
 	PROGRAM_ALLOCATED, /* allocator.bpf.c */
 	PROGRAM_FREED,
 	PROGRAM_RESIZED,
-	PROGRAM_NODE,      /* autograd.bpf.c */
+	PROGRAM_NODE, /* autograd.bpf.c */
 	PROGRAM_GRADIENT,
 	PROGRAM_INFERENCE,
 	PROGRAM_FINALIZED, /* process.bpf.c */

@@ -14,7 +14,7 @@
 
 #include "python/layout.h"
 
-#define PYTHON_TEXT_MAX 4096u		/* bytes of a string as UTF-8, without the NUL */
+#define PYTHON_TEXT_MAX 4096u         /* bytes of a string as UTF-8, without the NUL */
 #define PYTHON_TABLE_MAX (256u << 10) /* bytes of a location table */
 
 /* Reads exactly `length` bytes at `address` of the target: 0, or a negative errno and nothing counts. */

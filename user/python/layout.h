@@ -25,10 +25,10 @@ struct python_layout {
 	bool measured;
 
 	struct {
-		uint32_t tss;		    /* autoTSSkey, a Py_tss_t: not 0 at +0 when the key is in use */
-		uint32_t tss_key;	    /* the pthread key itself, an unsigned int */
+		uint32_t tss;               /* autoTSSkey, a Py_tss_t: not 0 at +0 when the key is in use */
+		uint32_t tss_key;           /* the pthread key itself, an unsigned int */
 		uint32_t interpreters_head; /* PyInterpreterState, newest first */
-	} runtime;			    /* _PyRuntime */
+	} runtime;                          /* _PyRuntime */
 
 	struct {
 		uint32_t threads_head;
@@ -37,44 +37,44 @@ struct python_layout {
 	struct {
 		uint32_t frame_steps[PYTHON_FRAME_STEPS_MAX];
 		uint32_t frame_step_count;
-		uint32_t next;	    /* in the interpreter's list */
+		uint32_t next;      /* in the interpreter's list */
 		uint32_t thread_id; /* pthread_self() of the thread */
-	} thread;		    /* PyThreadState */
+	} thread;                   /* PyThreadState */
 
 	struct {
-		uint32_t code;	      /* f_code, f_executable */
+		uint32_t code;        /* f_code, f_executable */
 		uint32_t previous;    /* the caller's frame */
 		uint32_t instruction; /* prev_instr, instr_ptr */
-		uint32_t owner;	      /* one byte */
+		uint32_t owner;       /* one byte */
 		uint32_t localsplus;  /* [0] is `self` of a method */
 		uint32_t owner_skip;  /* frames with this owner belong to C, PYTHON_OWNER_NONE: there are none */
 		uint64_t tag_mask;    /* bits of code and localsplus that are no address */
-	} frame;		      /* _PyInterpreterFrame */
+	} frame;                      /* _PyInterpreterFrame */
 
 	struct {
 		uint32_t size; /* ob_size */
 		uint32_t flags;
 		uint32_t first_line;
 		uint32_t file, name, qualified_name;
-		uint32_t table;	       /* co_linetable */
+		uint32_t table;        /* co_linetable */
 		uint32_t instructions; /* co_code_adaptive, in place */
 		uint32_t table_format; /* code_record.table_format */
-	} code;			       /* PyCodeObject */
+	} code;                        /* PyCodeObject */
 
 	struct {
 		uint32_t length, state;
 		uint32_t ascii_data;   /* of compact ASCII strings */
 		uint32_t compact_data; /* of other compact strings */
-	} text;			       /* PyUnicodeObject */
+	} text;                        /* PyUnicodeObject */
 
 	struct {
 		uint32_t length, data;
 	} bytes; /* PyBytesObject */
 
 	struct {
-		uint32_t name;	/* tp_name, a char pointer */
+		uint32_t name;  /* tp_name, a char pointer */
 		uint32_t flags; /* tp_flags */
-	} type;			/* PyTypeObject */
+	} type;                 /* PyTypeObject */
 
 	uint32_t object_type; /* ob_type in every object */
 };

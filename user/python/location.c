@@ -23,8 +23,8 @@
 enum entry_kind {
 	KIND_ONE_LINE_0 = 10, /* to 12: the line grows by kind - 10; two bytes of columns */
 	KIND_NO_COLUMNS = 13, /* signed line difference */
-	KIND_LONG = 14,	      /* signed line difference, end line, both columns */
-	KIND_NONE = 15,	      /* no location */
+	KIND_LONG = 14,       /* signed line difference, end line, both columns */
+	KIND_NONE = 15,       /* no location */
 };
 
 /* Numbers come in groups of six bits, least first, with a bit that says that another group follows. */

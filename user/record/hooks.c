@@ -28,18 +28,19 @@ void hook_set_choose(const struct session *session, struct target *target)
 
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
-	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
-	const struct hook_set *set = &plan->sets[target->hook_set];
-	struct planned_library *library;
-	size_t count = arrlenu(set->hooks), used = 0;
+	struct planned_library *library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
+	const struct hook_set *set;
 	uint64_t *cookies, *offsets;
-	int *first, link;
+	size_t count, used = 0;
+	int *first, link, error;
 
-	if (!plan->torch || !count)
-		return 0;
-	library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
-	if (!library)
-		return -ENOENT;
+	if (!library || !library->plan->torch)
+		return library ? 0 : -ENOENT;
+	error = target->hook_set == HOOK_SET_PLAIN ? plain_hooks_plan(library->plan) : 0;
+	set = &library->plan->sets[target->hook_set];
+	count = arrlenu(set->hooks);
+	if (error || !count)
+		return error;
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);
@@ -87,8 +88,8 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	error = plain_attach(session, target);
 	if (error) {
 		target->hook_set = HOOK_SET_SPARSE;
-		session_tell(session, "pid %d entered inference mode, whose operators are not seen: %s", target->process.pid,
-			strerror(-error));
+		session_tell(session, "pid %d entered inference mode, whose operators are not seen: %s",
+			target->process.pid, strerror(-error));
 		return;
 	}
 	/* Threads go over to the plain set one by one, where no operator is alive. */
@@ -97,6 +98,7 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	target->inference_gap_ns = monotonic_now() - since_ns;
 	target_describe(session, target);
 	tracer_detach(session->tracer, sparse_link);
-	session_tell(session, "pid %d entered inference mode: operators of its first %.0f ms may be missing, none after them",
+	session_tell(session,
+		"pid %d entered inference mode: operators of its first %.0f ms may be missing, none after them",
 		target->process.pid, (double)target->inference_gap_ns / 1e6);
 }

@@ -76,8 +76,8 @@ static int definition_index(struct session *session, struct target *target, uint
 	return (int)index;
 }
 
-const struct event *invoked_translate(struct session *session, struct target *target, const struct invoked_event *record,
-	struct operator_buffer *buffer)
+const struct event *invoked_translate(struct session *session, struct target *target,
+	const struct invoked_event *record, struct operator_buffer *buffer)
 {
 	size_t frames = record->head.frame_count * sizeof(struct python_frame);
 	int index = definition_index(session, target, record->definition);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,15 +28,19 @@
 /* Where perf events are forbidden, maps are read again and again instead. */
 #define RESCAN_NANOSECONDS (NANOSECONDS / 20)
 
+/* Planning races with a target that is importing its libraries, and the ring with one that fills it. */
+#define RECORDER_NICE (-10)
+
 struct recorder {
 	struct session session;
 	struct record_result *result;
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
-	sigset_t mask; /* of signals, from before */
+	int usual_nice; /* for a command that is started */
+	sigset_t mask;  /* of signals, from before */
 	uint64_t start, last_flush, last_progress, last_rescan;
 	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
-	bool progress; /* a terminal shows it */
+	bool progress;             /* a terminal shows it */
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -239,6 +244,7 @@ static int command_start(struct recorder *recorder, int *go)
 		char byte;
 
 		close(gate[1]);
+		setpriority(PRIO_PROCESS, 0, recorder->usual_nice);
 		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
 		signal(SIGPIPE, recorder->pipe_handler);
 		if (read(gate[0], &byte, 1) != 1)
@@ -336,7 +342,9 @@ static int pids_add(struct session *session)
 		if (error)
 			return error;
 		if (!target->announced)
-			session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
+			session_tell(session,
+				"pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for "
+				"it",
 				pid, target->process.command);
 	}
 	return error;
@@ -386,8 +394,9 @@ static int recorder_open(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
 	const struct record_options *options = session->options;
-	struct tracer_options tracing = {
-		.ring_size = options->ring_size, .handle = record_handle, .context = recorder,
+	struct tracer_options tracing = {.ring_size = options->ring_size,
+		.handle = record_handle,
+		.context = recorder,
 		.statistics = options->statistics};
 	char *message;
 	int error = tracer_open(&tracing, &session->tracer, &message);
@@ -397,6 +406,8 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
+	recorder->usual_nice = getpriority(PRIO_PROCESS, 0);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
 		error = descriptors_open(recorder);
@@ -575,7 +586,8 @@ static void wasted_tell(const struct session *session, const struct planned_libr
 	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
 	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
 
-	if (counters && wasted && !tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
+	if (counters && wasted &&
+		!tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
 		for (size_t index = 0; index < count; index++)
 			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
 		qsort(wasted, count, sizeof(*wasted), wasted_compare);
@@ -593,6 +605,7 @@ static void recorder_close(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
 
+	setpriority(PRIO_PROCESS, 0, recorder->usual_nice); /* reports are in no hurry */
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);

@@ -10,7 +10,6 @@
 #include <hdtrace/event.h>
 #include <hdtrace/program.h>
 
-
 #define RECORD_PIDS_MAX 128
 
 /* Which operator hooks to use. Auto: the sparse set, and the plain one where inference mode is used. */
@@ -20,7 +19,7 @@ struct record_options {
 	const char *capture_path;
 	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
-	char **command; /* argv of a command to start, NULL: attach to pids */
+	char **command;  /* argv of a command to start, NULL: attach to pids */
 	double duration; /* seconds, 0: no limit */
 	uint32_t steps;  /* completed optimizer steps, 0: no limit */
 	enum tracing_level level;
@@ -34,10 +33,10 @@ enum record_end { RECORD_END_EXIT, RECORD_END_DURATION, RECORD_END_STEPS, RECORD
 
 struct record_result {
 	enum record_end end;
-	int signal;          /* that ended the trace, 0: none */
-	pid_t command_pid;   /* of a started command, 0: none */
+	int signal;        /* that ended the trace, 0: none */
+	pid_t command_pid; /* of a started command, 0: none */
 	bool command_ended;
-	int command_status;  /* as waitpid gives it, once it has ended */
+	int command_status; /* as waitpid gives it, once it has ended */
 	uint64_t events, bytes, lost;
 	unsigned int targets; /* processes that were probed */
 };

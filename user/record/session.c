@@ -43,7 +43,8 @@ static void capture_check(struct session *session, struct target *target, int er
 	/* A record that breaks its bounds is lost, the next one can be written. */
 	if (!session->capture_error && error != -EBADMSG && error != -E2BIG) {
 		session->capture_error = error;
-		fprintf(stderr, "hdtrace: cannot write %s: %s; the trace ends, what was written until now is reported\n",
+		fprintf(stderr,
+			"hdtrace: cannot write %s: %s; the trace ends, what was written until now is reported\n",
 			session->options->capture_path, strerror(-error));
 	}
 }

@@ -43,11 +43,11 @@ struct target {
 	struct process process;
 	long rank;
 	const char *rank_source; /* NULL: no rank yet */
-	bool candidate;  /* a child that may turn out to train; no target yet */
-	bool scanned;    /* its maps were read at least once */
-	bool maps_stale; /* something was mapped since */
-	bool announced;  /* the capture has its CAPTURE_TARGET record */
-	bool from_start; /* PyTorch was mapped after we came */
+	bool candidate;          /* a child that may turn out to train; no target yet */
+	bool scanned;            /* its maps were read at least once */
+	bool maps_stale;         /* something was mapped since */
+	bool announced;          /* the capture has its CAPTURE_TARGET record */
+	bool from_start;         /* PyTorch was mapped after we came */
 	bool ended;
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
@@ -68,7 +68,7 @@ struct target {
 struct session {
 	const struct record_options *options;
 	struct tracer *tracer;
-	struct capture_writer *capture; /* NULL until there is something to keep: an older one stays until then */
+	struct capture_writer *capture;    /* NULL until there is something to keep: an older one stays until then */
 	int capture_error;                 /* the first that writing met */
 	struct planned_library *libraries; /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
@@ -76,7 +76,7 @@ struct session {
 	/* Counting steps while recording, only where --steps asks for it. */
 	struct model *model;
 	struct replay *replay;
-	int steps_error; /* the first that counting met */
+	int steps_error;         /* the first that counting met */
 	uint64_t records, bytes; /* received from the ring */
 };
 
@@ -91,7 +91,7 @@ void session_keep_code(struct session *session, struct target *target, const str
 void session_keep_losses(struct session *session);
 /* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
 int session_capture_open(struct session *session);
-int target_describe(struct session *session, struct target *target); /* CAPTURE_TARGET and the names */
+int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
 /* codes.c: the capture has every code object of a stack before the stack. */
@@ -104,8 +104,8 @@ struct operator_buffer {
 	struct operator_event head;
 	struct python_frame frames[EVENT_FRAMES_MAX];
 };
-const struct event *invoked_translate(struct session *session, struct target *target, const struct invoked_event *record,
-	struct operator_buffer *buffer);
+const struct event *invoked_translate(struct session *session, struct target *target,
+	const struct invoked_event *record, struct operator_buffer *buffer);
 void invoked_forget(struct target *target);
 
 /*
@@ -120,10 +120,10 @@ struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
-struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
-	enum library_role role);
-const struct mapped_file *library_file_of(const struct mapped_file *files, const struct target *target,
-	enum library_role role);
+struct planned_library *library_plan_of(
+	struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role);
+const struct mapped_file *library_file_of(
+	const struct mapped_file *files, const struct target *target, enum library_role role);
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);

@@ -145,13 +145,14 @@ static void findings_tell(const struct session *session, const struct library_pl
 		const struct plan_finding *finding = &plan->findings[index];
 
 		if (!finding->good || session->options->verbose)
-			session_tell(session, "%s (build-id %s): %s%s%s", path, plan->build_id ? plan->build_id : "none",
-				finding->what, finding->remedy ? "; " : "", finding->remedy ? finding->remedy : "");
+			session_tell(session, "%s (build-id %s): %s%s%s", path,
+				plan->build_id ? plan->build_id : "none", finding->what, finding->remedy ? "; " : "",
+				finding->remedy ? finding->remedy : "");
 	}
 }
 
-struct planned_library *library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file,
-	enum library_role role)
+struct planned_library *library_plan_of(
+	struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role)
 {
 	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
 	int fd, error;
@@ -180,8 +181,8 @@ struct planned_library *library_plan_of(struct session *session, pid_t pid, cons
 	return &arrlast(session->libraries);
 }
 
-static int library_take(struct session *session, struct target *target, const struct mapped_file *file,
-	enum library_role role)
+static int library_take(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
 {
 	struct planned_library *library = library_plan_of(session, target->process.pid, file, role);
 	int error;
@@ -232,8 +233,8 @@ static void settings_of_python(struct target *target)
 		return;
 	runtime = target->bias[LIBRARY_PYTHON] + plan->python_runtime;
 	if (memory_read(target->process.pid, runtime + layout->runtime.tss, &initialised, sizeof(initialised)) ||
-		memory_read(target->process.pid, runtime + layout->runtime.tss_key, &key, sizeof(key)) || !initialised ||
-		key >= PTHREAD_KEYS_FIRST_BLOCK)
+		memory_read(target->process.pid, runtime + layout->runtime.tss_key, &key, sizeof(key)) ||
+		!initialised || key >= PTHREAD_KEYS_FIRST_BLOCK)
 		return;
 	settings->python_thread_slot = PTHREAD_SPECIFIC + PTHREAD_SPECIFIC_STEP * key + PTHREAD_SPECIFIC_DATA;
 	settings->python_frame_steps[0] = (uint16_t)layout->thread.frame_steps[0];
@@ -289,8 +290,8 @@ int probes_set(struct session *session, struct target *target, const struct mapp
 	return link;
 }
 
-static int points_probe(struct session *session, struct target *target, const struct mapped_file *file,
-	enum library_role role)
+static int points_probe(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
 {
 	const struct library_plan *plan = target->libraries[role];
 	uint64_t cookie = COOKIE(target->index, 0);
@@ -298,13 +299,13 @@ static int points_probe(struct session *session, struct target *target, const st
 
 	for (ptrdiff_t index = 0; error >= 0 && index < arrlen(plan->points); index++)
 		if (!plan->points[index].full_only || session->options->level == LEVEL_FULL)
-			error = probes_set(session, target, file, plan->points[index].program, &plan->points[index].offset,
-				&cookie, 1);
+			error = probes_set(session, target, file, plan->points[index].program,
+				&plan->points[index].offset, &cookie, 1);
 	return error < 0 ? error : 0;
 }
 
-const struct mapped_file *library_file_of(const struct mapped_file *files, const struct target *target,
-	enum library_role role)
+const struct mapped_file *library_file_of(
+	const struct mapped_file *files, const struct target *target, enum library_role role)
 {
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
 		if (library_role_of(files[index].path) == role &&
@@ -316,7 +317,8 @@ const struct mapped_file *library_file_of(const struct mapped_file *files, const
 static int target_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	/* Operators before the allocator: a block is then rarely without its operator. */
-	static const enum library_role order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_C10, LIBRARY_PYTHON};
+	static const enum library_role order[] = {
+		LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_PYTHON};
 	int error;
 
 	target->attach_time_ns = monotonic_now();

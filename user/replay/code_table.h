@@ -22,7 +22,7 @@ struct code_table;
 struct code {
 	const char *file;
 	const char *function; /* co_name */
-	bool hidden;	      /* the interpreter's or the compiler's own frame, not shown */
+	bool hidden;          /* the interpreter's or the compiler's own frame, not shown */
 };
 
 /* `bytes_max`: of all code objects together, CODE_TABLE_BYTES_MAX but in tests. NULL: no memory. */

@@ -24,22 +24,22 @@
 #define REPLAY_UNKNOWN_FUNCTION "?"
 
 struct replay_counts {
-	uint64_t records;	  /* taken, of all kinds */
-	uint64_t events;	  /* of them, from the kernel side */
-	uint64_t stacks;	  /* definitions that came with events */
+	uint64_t records;         /* taken, of all kinds */
+	uint64_t events;          /* of them, from the kernel side */
+	uint64_t stacks;          /* definitions that came with events */
 	uint64_t frames_unknown;  /* frames in them without a known code object */
-	uint64_t codes;		  /* code objects */
-	uint64_t codes_refused;	  /* not kept: too many (code_table.h) */
+	uint64_t codes;           /* code objects */
+	uint64_t codes_refused;   /* not kept: too many (code_table.h) */
 	uint64_t without_target;  /* records dropped: their target was not announced */
-	uint64_t targets;	  /* announced */
+	uint64_t targets;         /* announced */
 	uint64_t targets_unnamed; /* of them, whose description was no JSON object: it counts as {} */
-	uint64_t targets_ended;	  /* of them, whose trace ended in an orderly way */
+	uint64_t targets_ended;   /* of them, whose trace ended in an orderly way */
 };
 
 struct replay;
 
 struct replay *replay_new(struct model *model); /* NULL: no memory. The model stays the caller's. */
-void replay_free(struct replay *replay);	/* accepts NULL */
+void replay_free(struct replay *replay);        /* accepts NULL */
 
 /*
  * Takes the next record. -EBADMSG: it breaks its bounds (stream/record.h) and
@@ -56,9 +56,9 @@ struct replay_result {
 	bool complete; /* the whole file was read, and every target in it ended in an orderly way */
 	struct capture_damage damage;
 	struct replay_counts counts;
-	uint64_t skipped;	      /* records of kinds that are not known here */
+	uint64_t skipped;             /* records of kinds that are not known here */
 	struct capture_header header; /* zero when it could not be read */
-	char *session;		      /* JSON text or NULL */
+	char *session;                /* JSON text or NULL */
 };
 
 /*

@@ -14,8 +14,8 @@ enum wanted { WANTED_NONE, WANTED_RANK, WANTED_FROM_START };
 
 struct parse {
 	struct target_facts *facts;
-	size_t depth;	    /* open objects and arrays */
-	bool is_object;	    /* the outermost value is one */
+	size_t depth;       /* open objects and arrays */
+	bool is_object;     /* the outermost value is one */
 	enum wanted wanted; /* whose value comes next, at depth 1 */
 };
 

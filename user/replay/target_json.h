@@ -10,7 +10,7 @@
 #define TARGET_RANK_UNKNOWN (-1)
 
 struct target_facts {
-	int32_t rank;	 /* TARGET_RANK_UNKNOWN when absent, null or out of range */
+	int32_t rank;    /* TARGET_RANK_UNKNOWN when absent, null or out of range */
 	bool from_start; /* false when absent */
 };
 

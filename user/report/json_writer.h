@@ -17,8 +17,8 @@
 struct json {
 	yajl_gen generator;
 	FILE *file;
-	char *buffer;	  /* stb_ds: not yet in the file */
-	char *text;	  /* stb_ds: the last string, escaped */
+	char *buffer;     /* stb_ds: not yet in the file */
+	char *text;       /* stb_ds: the last string, escaped */
 	bool foreign_key; /* the key being written has more than ASCII */
 	bool failed;
 };

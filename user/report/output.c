@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUTPUT_MODE 0666	       /* less the umask */
+#define OUTPUT_MODE 0666               /* less the umask */
 #define OUTPUT_BUFFER_BYTES (1u << 16) /* stays in the processor's cache */
 /* 64 random bits do not meet twice, unless somebody keeps making such names. */
 #define OUTPUT_ATTEMPTS 16

@@ -21,11 +21,11 @@
 
 /* How far a capture could be read. */
 struct capture_damage {
-	uint64_t offset;		  /* in the file, of the chunk that could not be used; its end when complete */
+	uint64_t offset;                  /* in the file, of the chunk that could not be used; its end when complete */
 	char reason[CAPTURE_REASON_SIZE]; /* what is wrong there, one line; empty when complete */
-	bool complete;			  /* the file was read to its end, which is the end of a chunk */
-	bool truncated;			  /* only the tail is missing; nothing in the file contradicts itself */
-	uint64_t records;		  /* given out before, unknown kinds included */
+	bool complete;                    /* the file was read to its end, which is the end of a chunk */
+	bool truncated;                   /* only the tail is missing; nothing in the file contradicts itself */
+	uint64_t records;                 /* given out before, unknown kinds included */
 };
 
 struct capture_reader;

@@ -243,8 +243,8 @@ static void record_commit(struct capture_writer *writer, size_t size)
 	writer->record_total++;
 }
 
-void capture_writer_observe(struct capture_writer *writer, void (*observe)(void *context, const struct event *record),
-	void *context)
+void capture_writer_observe(
+	struct capture_writer *writer, void (*observe)(void *context, const struct event *record), void *context)
 {
 	writer->observe = observe;
 	writer->observer = context;

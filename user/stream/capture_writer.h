@@ -23,7 +23,7 @@ struct capture_writer;
 
 /* A Python code object as CAPTURE_CODE keeps it. Strings are UTF-8; nothing is owned. */
 struct capture_code {
-	uint64_t code;		    /* address of the code object */
+	uint64_t code;              /* address of the code object */
 	uint64_t first_instruction; /* address of its first instruction */
 	uint32_t first_line;
 	uint32_t table_format; /* code_record.table_format */
@@ -42,8 +42,8 @@ int capture_writer_open(const char *path, struct capture_writer **writer);
  * From now on `observe` sees each record as it is kept, of whatever function: one that follows the capture while it is
  * written gets just what a reader of the file will get. `record` is valid during the call only.
  */
-void capture_writer_observe(struct capture_writer *writer, void (*observe)(void *context, const struct event *record),
-	void *context);
+void capture_writer_observe(
+	struct capture_writer *writer, void (*observe)(void *context, const struct event *record), void *context);
 
 /* Copies a record of any kind; -EBADMSG, and nothing kept, when it breaks the bounds of record.h. */
 int capture_writer_append(struct capture_writer *writer, const struct event *record);

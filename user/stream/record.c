@@ -16,6 +16,7 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_FINALIZE] = sizeof(struct event),
 	[EVENT_EXEC] = sizeof(struct event),
 	[EVENT_EXIT] = sizeof(struct event),
+	[EVENT_THROW] = sizeof(struct event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -32,7 +33,7 @@ static const uint32_t capture_sizes[] = {
 
 static uint32_t kind_size(uint16_t kind)
 {
-	if (kind < EVENT_KERNEL_KINDS)
+	if (kind < sizeof(event_sizes) / sizeof(*event_sizes))
 		return event_sizes[kind];
 	if (kind >= CAPTURE_SESSION && kind - CAPTURE_SESSION < (int)(sizeof(capture_sizes) / sizeof(*capture_sizes)))
 		return capture_sizes[kind - CAPTURE_SESSION];

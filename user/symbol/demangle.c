@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 64	    /* nested types */
+#define DEPTH_MAX 64        /* nested types */
 #define COMPONENTS_MAX 512  /* parts that a name can refer back to */
 #define SHOWN_NAME_MAX 1024 /* bytes of a name given to the library's demangler */
 /* Each reference to an earlier part multiplies the text by less than 3^(1/3): this many by less than 350. */

@@ -24,7 +24,7 @@ char *demangle_symbol(const char *mangled);
 struct demangled {
 	const char *name;      /* at::_ops::add_Tensor::call */
 	const char *arguments; /* "at::Tensor const&, at::Tensor const&, c10::Scalar const&"; "": none */
-	char *text;	       /* both live here until the next call */
+	char *text;            /* both live here until the next call */
 	size_t used, capacity;
 };
 

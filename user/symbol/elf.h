@@ -27,9 +27,9 @@ enum elf_symbol_kind { ELF_FUNCTION = 1, ELF_OBJECT, ELF_TLS };
 struct elf_symbol {
 	const char *name; /* without version; lives as long as the file is open */
 	uint64_t address; /* ELF_TLS: offset in the module's TLS block */
-	uint64_t size;	  /* bytes, 0: not stated */
-	uint8_t kind;	  /* enum elf_symbol_kind */
-	uint8_t rank;	  /* 0: exported under its default version, higher: found by name only after the lower ones */
+	uint64_t size;    /* bytes, 0: not stated */
+	uint8_t kind;     /* enum elf_symbol_kind */
+	uint8_t rank;     /* 0: exported under its default version, higher: found by name only after the lower ones */
 };
 
 struct elf_range {

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTES_MAX (64u << 10)	    /* bytes of one PT_NOTE segment */
-#define NOTE_SEGMENTS_MAX 16	    /* of them looked into */
-#define BUILD_ID_MAX 64		    /* bytes; linkers write 8 to 32 */
-#define DYNAMIC_MAX (1u << 20)	    /* bytes of .dynamic */
-#define SONAME_MAX 4096		    /* bytes */
-#define NT_STAPSDT 3		    /* note type of USDT points, owner "stapsdt" */
+#define NOTES_MAX (64u << 10)       /* bytes of one PT_NOTE segment */
+#define NOTE_SEGMENTS_MAX 16        /* of them looked into */
+#define BUILD_ID_MAX 64             /* bytes; linkers write 8 to 32 */
+#define DYNAMIC_MAX (1u << 20)      /* bytes of .dynamic */
+#define SONAME_MAX 4096             /* bytes */
+#define NT_STAPSDT 3                /* note type of USDT points, owner "stapsdt" */
 #define USDT_SECTION_MAX (1u << 20) /* bytes: 10,000 points */
 #define USDT_OWNER "stapsdt"
 #define USDT_ADDRESSES 3 /* location, base, semaphore */

@@ -12,7 +12,7 @@
 #define ELF_SEGMENTS_MAX 1024
 #define ELF_SYMBOLS_MAX (4u << 20)
 #define ELF_TABLE_MAX (1ull << 29) /* bytes of one section that is read as a whole */
-#define ELF_NAME_MAX (1u << 16)	   /* longer symbol names are left out */
+#define ELF_NAME_MAX (1u << 16)    /* longer symbol names are left out */
 
 /* A string table whose strings are known to end: every offset below `limit` starts one that has its NUL. */
 struct elf_strings {

@@ -17,7 +17,7 @@
 #define VERSION_HIDDEN 0x8000 /* bit of a .gnu.version entry: not the default version of that name */
 #define CHUNK_BYTES 8
 #define INSERTION_MAX 12 /* runs up to this length are sorted by insertion */
-#define VERSIONS_MAX 16	 /* versions of one name that are looked through for a repetition */
+#define VERSIONS_MAX 16  /* versions of one name that are looked through for a repetition */
 
 /* Honest tables share the tails of some names; names that add up to far more than their table do not end here. */
 #define SHARED_NAME_FACTOR 4
@@ -305,8 +305,8 @@ static void symbols_merge(struct symbol_list *list)
 
 			for (size_t j = first; j < kept && j - first < VERSIONS_MAX && !known; j++)
 				known = list->symbols[j].address == symbol->address &&
-					list->symbols[j].kind == symbol->kind && list->symbols[j].rank < RANK_STATIC &&
-					symbol->rank >= RANK_STATIC;
+				        list->symbols[j].kind == symbol->kind && list->symbols[j].rank < RANK_STATIC &&
+				        symbol->rank >= RANK_STATIC;
 			if (!known)
 				list->symbols[kept++] = *symbol;
 		}

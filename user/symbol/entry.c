@@ -13,7 +13,7 @@
 
 #define STACK_BYTES_MAX (1u << 20) /* a frame beyond this is not followed */
 #define WORD_BYTES 8
-#define LONG_NOP_MAX 8	   /* bytes */
+#define LONG_NOP_MAX 8     /* bytes */
 #define INSTRUCTION_MAX 15 /* bytes, by the architecture */
 #define REX_B_PREFIX 0x41  /* the only prefix with which the kernel emulates push */
 
@@ -24,21 +24,21 @@ enum register_number { RCX = 1, RDX = 2, RSP = 4, RBP = 5, RSI = 6, RDI = 7, R8 
 enum opcode_flag {
 	MODRM = 1 << 0,
 	IMM8 = 1 << 1,
-	IMM32 = 1 << 2,	       /* 2 bytes with an operand-size prefix */
+	IMM32 = 1 << 2,        /* 2 bytes with an operand-size prefix */
 	IMM_WIDE = 1 << 3,     /* as IMM32, but 8 bytes with REX.W */
 	WRITE_RM = 1 << 4,     /* if ModRM names a register there */
 	WRITE_REG = 1 << 5,    /* the one in ModRM.reg */
 	WRITE_OPCODE = 1 << 6, /* the one in the opcode's low three bits */
-	BYTE = 1 << 7,	       /* written registers are 8-bit ones */
-	GROUP = 1 << 8,	       /* ModRM.reg says what it is */
+	BYTE = 1 << 7,         /* written registers are 8-bit ones */
+	GROUP = 1 << 8,        /* ModRM.reg says what it is */
 	PUSH = 1 << 9,
 	PUSH_REG = 1 << 10,
 	BRANCH = 1 << 11, /* relative jump, conditional jump or call: emulated */
 	NOP = 1 << 12,
-	HINT = 1 << 13,	   /* nop with ModRM, endbr64 */
+	HINT = 1 << 13,    /* nop with ModRM, endbr64 */
 	CLOBBER = 1 << 14, /* writes an argument register by definition */
 	STACK = 1 << 15,   /* moves sp in a way that is not followed */
-	END = 1 << 16,	   /* does not go on to the next instruction */
+	END = 1 << 16,     /* does not go on to the next instruction */
 	UNKNOWN = 1 << 17,
 };
 
@@ -48,7 +48,7 @@ struct instruction {
 	size_t size;   /* of what can be read from `code` */
 	size_t length; /* read so far */
 	bool truncated;
-	uint8_t rex;	     /* 0: none */
+	uint8_t rex;         /* 0: none */
 	uint8_t prefixes;    /* how many legacy prefixes */
 	bool operand_prefix; /* 66 */
 	bool repeat_prefix;  /* f3 */
@@ -58,7 +58,7 @@ struct instruction {
 	uint8_t opcode;
 	uint32_t flags;
 	uint8_t mode, reg, rm; /* ModRM, reg and rm with their REX bit */
-	bool base_only;	       /* memory operand [rm register + displacement] */
+	bool base_only;        /* memory operand [rm register + displacement] */
 	int32_t displacement;
 	int64_t immediate;
 };
@@ -100,7 +100,7 @@ static uint32_t one_byte_flags(uint8_t opcode)
 	case 0x50 ... 0x57:
 		return PUSH | PUSH_REG;
 	case 0x58 ... 0x5f: /* pop */
-	case 0xc9:	    /* leave */
+	case 0xc9:          /* leave */
 		return STACK;
 	case 0x63: /* movsxd */
 		return MODRM | WRITE_REG;
@@ -113,7 +113,7 @@ static uint32_t one_byte_flags(uint8_t opcode)
 	case 0x6b: /* imul */
 		return MODRM | WRITE_REG | IMM8;
 	case 0x70 ... 0x7f: /* jcc */
-	case 0xeb:	    /* jmp */
+	case 0xeb:          /* jmp */
 		return BRANCH | IMM8;
 	case 0xe8: /* call */
 	case 0xe9: /* jmp */
@@ -221,9 +221,9 @@ static uint32_t two_byte_flags(uint8_t opcode)
 		return 0;
 	case 0x2c ... 0x2d: /* conversions to integer */
 	case 0x40 ... 0x4f: /* cmov */
-	case 0x50:	    /* masks of vectors */
+	case 0x50:          /* masks of vectors */
 	case 0xd7:
-	case 0xaf:	    /* imul */
+	case 0xaf:          /* imul */
 	case 0xb6 ... 0xb8: /* movzx, popcnt */
 	case 0xbc ... 0xbf: /* bit scans, movsx */
 		return MODRM | WRITE_REG;

@@ -19,21 +19,21 @@
 
 enum entry_reason {
 	ENTRY_EMULATED = 0, /* the kernel emulates the instruction at the place */
-	ENTRY_LONG_NOP,	    /* a nop of several bytes: emulated by new kernels only, nothing else was found */
-	ENTRY_ARGUMENT,	    /* an argument register is overwritten first */
-	ENTRY_STACK,	    /* the stack pointer moves in a way that is not followed */
-	ENTRY_LOOP,	    /* the first emulated instruction jumps back: it is passed several times a call */
-	ENTRY_END,	    /* the code leaves the function first (ret, indirect jump or call, trap) */
-	ENTRY_UNKNOWN,	    /* an instruction that this decoder does not know */
+	ENTRY_LONG_NOP,     /* a nop of several bytes: emulated by new kernels only, nothing else was found */
+	ENTRY_ARGUMENT,     /* an argument register is overwritten first */
+	ENTRY_STACK,        /* the stack pointer moves in a way that is not followed */
+	ENTRY_LOOP,         /* the first emulated instruction jumps back: it is passed several times a call */
+	ENTRY_END,          /* the code leaves the function first (ret, indirect jump or call, trap) */
+	ENTRY_UNKNOWN,      /* an instruction that this decoder does not know */
 	ENTRY_TRUNCATED,    /* no such instruction within ENTRY_BYTES_MAX or the function */
-	ENTRY_MACHINE,	    /* not decoded for this machine */
+	ENTRY_MACHINE,      /* not decoded for this machine */
 };
 
 struct entry_place {
 	uint32_t offset;      /* bytes from the entry */
 	uint32_t stack_bytes; /* the return address is at sp + stack_bytes there, stack argument k 8 + 8k above it */
-	bool emulated;	      /* false: the place is the entry itself and expensive, for `reason` */
-	uint8_t reason;	      /* enum entry_reason */
+	bool emulated;        /* false: the place is the entry itself and expensive, for `reason` */
+	uint8_t reason;       /* enum entry_reason */
 };
 
 /* What a person should read about a reason; never NULL. */

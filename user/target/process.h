@@ -11,9 +11,9 @@ struct process {
 	pid_t pid;
 	int pidfd; /* readable when the process has ended */
 	uid_t uid;
-	char *command;      /* arguments joined by spaces, or the name in brackets */
-	char *executable;   /* path as the target sees it, NULL when unknown */
-	char *environment;  /* as it was at exec: NUL-separated, may be NULL */
+	char *command;     /* arguments joined by spaces, or the name in brackets */
+	char *executable;  /* path as the target sees it, NULL when unknown */
+	char *environment; /* as it was at exec: NUL-separated, may be NULL */
 	size_t environment_size;
 };
 

@@ -23,7 +23,8 @@
 /* Opens below the root of the process, whatever links the path goes through. */
 static int open_in_root(pid_t pid, const char *path)
 {
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	struct open_how how = {
+		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	char root_path[PROC_PATH_MAX];
 	int root, fd;
 
@@ -96,7 +97,8 @@ bool process_program_mentions(const struct process *process, const char *word)
 		bool found;
 		int fd;
 
-		if (length < sizeof(PROGRAM_ENDING) || strcmp(argument + length - strlen(PROGRAM_ENDING), PROGRAM_ENDING))
+		if (length < sizeof(PROGRAM_ENDING) ||
+			strcmp(argument + length - strlen(PROGRAM_ENDING), PROGRAM_ENDING))
 			continue;
 		fd = program_open(process->pid, argument);
 		if (fd < 0)

@@ -174,7 +174,8 @@ static int stubs_find(struct finder *finder, const char *section)
 		const struct destination *slot;
 		uint16_t opcode;
 
-		if (at + sizeof(endbr64) + JUMP_LENGTH + 1 <= plt.size && !memcmp(plt.data + at, endbr64, sizeof(endbr64)))
+		if (at + sizeof(endbr64) + JUMP_LENGTH + 1 <= plt.size &&
+			!memcmp(plt.data + at, endbr64, sizeof(endbr64)))
 			jump += sizeof(endbr64);
 		jump += plt.data[jump] == 0xf2; /* bnd prefix */
 		if (jump + JUMP_LENGTH > plt.size)
@@ -212,7 +213,8 @@ static int destinations_find(struct finder *finder)
 	}
 	if (error || !finder->destinations)
 		return error ? error : -ENOENT;
-	qsort(finder->destinations, arrlenu(finder->destinations), sizeof(finder->destinations[0]), destination_compare);
+	qsort(finder->destinations, arrlenu(finder->destinations), sizeof(finder->destinations[0]),
+		destination_compare);
 	finder->lowest = finder->destinations[0].address;
 	finder->highest = arrlast(finder->destinations).address;
 	return 0;
@@ -229,8 +231,8 @@ static void candidates_find(struct finder *finder)
 		uint64_t address = text->address + (uint64_t)(at - text->data);
 		uint64_t target = address + CALL_LENGTH + (uint64_t)signed32(at + 1);
 		const struct destination *destination = target >= finder->lowest && target <= finder->highest
-								? destination_find(finder->destinations, target)
-								: NULL;
+		                                                ? destination_find(finder->destinations, target)
+		                                                : NULL;
 
 		if (destination) {
 			struct call_site site = {.address = address, .function = destination->function};
@@ -270,7 +272,7 @@ static int frames_load(struct finder *finder, uint32_t *count)
 static uint64_t frame_start(const struct finder *finder, uint32_t index)
 {
 	return finder->frames.address +
-		(uint64_t)signed32(finder->frames.data + sizeof(struct eh_header) + (size_t)index * 2 * sizeof(int32_t));
+	       (uint64_t)signed32(finder->frames.data + sizeof(struct eh_header) + (size_t)index * 2 * sizeof(int32_t));
 }
 
 /* The constant is "all keys below one", perhaps with bits above the functionality keys. */
@@ -289,16 +291,19 @@ static uint64_t instruction_mask(const ZydisDecodedInstruction *instruction)
 		return 0;
 	for (int index = 0; index < 2; index++)
 		if (instruction->raw.imm[index].size >= 32)
-			return mask_of(instruction->raw.imm[index].value.u &
-				       (instruction->raw.imm[index].size == 32 && instruction->raw.imm[index].is_signed &&
-						       instruction->operand_width == 64
-					       ? ~0ull
-					       : instruction->raw.imm[index].size == 32 ? UINT32_MAX : ~0ull));
+			return mask_of(
+				instruction->raw.imm[index].value.u &
+				(instruction->raw.imm[index].size == 32 && instruction->raw.imm[index].is_signed &&
+							instruction->operand_width == 64
+						? ~0ull
+					: instruction->raw.imm[index].size == 32 ? UINT32_MAX
+										 : ~0ull));
 	return 0;
 }
 
 /* Decode one function as far as its last candidate and keep the candidates that are instructions. */
-static void function_decode(struct finder *finder, const ZydisDecoder *decoder, uint64_t start, size_t first, size_t last)
+static void function_decode(
+	struct finder *finder, const ZydisDecoder *decoder, uint64_t start, size_t first, size_t last)
 {
 	uint64_t address = start, mask = 0;
 	size_t next = first;
@@ -356,7 +361,8 @@ static int candidates_decode(struct finder *finder)
 	return 0;
 }
 
-int call_sites_find(const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites)
+int call_sites_find(
+	const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites)
 {
 	struct finder finder = {.file = file, .functions = functions, .function_count = function_count};
 	int error;

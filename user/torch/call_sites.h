@@ -28,7 +28,7 @@ struct call_site {
  * library of 100 MB. Returns 0; -ENOTSUP for a machine that cannot be decoded;
  * -ENOENT when the file has no unwind table; else a negative errno.
  */
-int call_sites_find(const struct elf_file *file, const uint64_t *functions, size_t function_count,
-	struct call_site **sites);
+int call_sites_find(
+	const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites);
 
 #endif

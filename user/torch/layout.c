@@ -16,10 +16,10 @@ static const struct torch_layout layouts[] = {
 	{
 		.major = 1,
 		.minor = 13,
-		.keys_backend = BITS_BELOW(26),          /* BackendSelect is 26 */
+		.keys_backend = BITS_BELOW(26), /* BackendSelect is 26 */
 		.keys_autograd = BITS(36, 38),
 		.keys_inplace = BITS(35, 35),
-		.keys_excluded_default = BITS(40, 42),   /* the autocast keys */
+		.keys_excluded_default = BITS(40, 42), /* the autocast keys */
 		.tensor_storage = 24,
 		.storage_data = 24,
 		.storage_bytes = 56,

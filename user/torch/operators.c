@@ -77,8 +77,7 @@ static int functions_read(struct finder *finder, const char *prefix, struct func
 		name = strrchr(finder->demangled.name, ':');
 		if (!name)
 			continue;
-		set->hashes[set->count++] =
-			signature_hash(name + 1, strlen(name + 1), finder->demangled.arguments);
+		set->hashes[set->count++] = signature_hash(name + 1, strlen(name + 1), finder->demangled.arguments);
 	}
 	qsort(set->hashes, set->count, sizeof(*set->hashes), compare_hashes);
 	return 0;

@@ -18,7 +18,7 @@
 
 enum torch_operator_flag {
 	TORCH_COMPOSITE = 1 << 0, /* CompositeImplicit: never runs itself, only what it calls */
-	TORCH_LIFT = 1 << 1,	  /* adopts a storage that was made outside of dispatch */
+	TORCH_LIFT = 1 << 1,      /* adopts a storage that was made outside of dispatch */
 	/* The argument places may be wrong: unknown types, or the schema is missing or does not fit. */
 	TORCH_UNCERTAIN = 1 << 2,
 	TORCH_NO_SCHEMA = 1 << 3, /* the name is the C++ one: overload and name are not told apart */
@@ -31,10 +31,10 @@ struct torch_function {
 };
 
 struct torch_operator {
-	const char *name;			/* lives as long as the list */
-	const char *symbol;			/* X of at::_ops::X */
+	const char *name;                       /* lives as long as the list */
+	const char *symbol;                     /* X of at::_ops::X */
 	struct torch_function call, redispatch; /* redispatch.arguments.key_set_place: where its key set is */
-	uint8_t flags;				/* enum torch_operator_flag */
+	uint8_t flags;                          /* enum torch_operator_flag */
 };
 
 struct torch_operators {

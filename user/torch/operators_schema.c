@@ -12,9 +12,9 @@
 
 #define SECTION_MAX (1ull << 29)   /* bytes of a section that are looked through */
 #define PIECE_BYTES (512u << 10)   /* stays in the second-level cache */
-#define SCHEMA_LENGTH_MAX 8192	   /* bytes; the longest real one has 1,400 */
-#define SCHEMA_NAME_MAX 512	   /* bytes of [namespace::]name[.overload] */
-#define SCHEMAS_MAX 65536	   /* a library has 3,000 to 8,000 */
+#define SCHEMA_LENGTH_MAX 8192     /* bytes; the longest real one has 1,400 */
+#define SCHEMA_NAME_MAX 512        /* bytes of [namespace::]name[.overload] */
+#define SCHEMAS_MAX 65536          /* a library has 3,000 to 8,000 */
 #define SCHEMA_ARGUMENTS_MAX 10000 /* keeps the count in its field */
 
 static const char arrow[] = ") -> ";

@@ -19,7 +19,7 @@ enum schema_result {
 };
 
 struct schema {
-	char *name;	    /* [namespace::]name[.overload] */
+	char *name;         /* [namespace::]name[.overload] */
 	const char *symbol; /* name without namespace, written with _ for the dot: X of at::_ops::X */
 	uint16_t symbol_length;
 	uint16_t argument_count;
