@@ -99,7 +99,7 @@ struct target_settings {
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
 	__u8 plain;                /* threads should follow the plain set of hooks */
-	__u8 reserved;
+	__u8 ready;                /* all probes are in place; until then hits are passed over */
 };
 
 /* The parts of a frame and of a storage that are read at once have at most so many bytes. */
