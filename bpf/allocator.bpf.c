@@ -23,6 +23,17 @@ static __always_inline __u32 hit_depth(struct hit *hit)
 	return *(volatile __u32 *)&thread->frame_count;
 }
 
+/* What is allocated outside operators may belong to one that the sparse hooks do not see. */
+static __always_inline void inference_tell(struct hit *hit)
+{
+	struct event record;
+
+	if (hit->settings->plain || !inference_is_on(hit))
+		return;
+	event_fill(&record, hit, EVENT_INFERENCE, sizeof(record), 0);
+	event_send(hit, &record, sizeof(record));
+}
+
 /* New(this, pointer, bytes) */
 SEC("uprobe.multi")
 int memory_allocated(struct pt_regs *context)
@@ -39,6 +50,8 @@ int memory_allocated(struct pt_regs *context)
 	record->address = arch_register(context, 1);
 	record->bytes = arch_register(context, 2);
 	record->stack = 0;
+	if (!depth && record->bytes >= STACK_BYTES_MIN)
+		inference_tell(&hit);
 	if (!depth && hit.settings->level == LEVEL_FULL && record->bytes >= STACK_BYTES_MIN)
 		frame_count = python_stack_read(&hit, 0, &record->stack, &flags);
 	if (!depth && engine_is_alive(&hit))

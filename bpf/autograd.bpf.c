@@ -51,18 +51,3 @@ int gradient_accumulated(struct pt_regs *context)
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }
-
-/* c10::AutogradState::set_tls_state(AutogradState) */
-SEC("uprobe.multi")
-int autograd_state_set(struct pt_regs *context)
-{
-	struct event record;
-	struct hit hit;
-
-	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)) || hit.settings->plain ||
-		!(arch_register(context, 0) & hit.settings->inference_mask))
-		return 0;
-	event_fill(&record, &hit, EVENT_INFERENCE, sizeof(record), 0);
-	event_send(&hit, &record, sizeof(record));
-	return 0;
-}

@@ -37,6 +37,21 @@ static __always_inline __u64 keys_excluded(struct hit *hit)
 	return excluded ^ hit->settings->keys_excluded_default;
 }
 
+/*
+ * The thread is in inference mode: it alone takes the in-place level out of the
+ * included keys.
+ */
+static __always_inline bool inference_is_on(struct hit *hit)
+{
+	__u64 included = 0;
+
+	if (!hit->thread->keys_address)
+		hit->thread->keys_address = dispatch_keys_find(hit->settings);
+	if (!hit->thread->keys_address || READ_USER(included, hit->thread->keys_address))
+		return false;
+	return !((included ^ hit->settings->keys_included_default) & hit->settings->keys_inplace);
+}
+
 /* Autograd is excluded on this thread: what runs now runs below an autograd kernel. */
 static __always_inline bool autograd_is_excluded(const struct hit *hit, __u64 excluded)
 {

@@ -183,7 +183,7 @@ static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, 
 {
 	hit->target = COOKIE_TARGET(cookie);
 	hit->settings = bpf_map_lookup_elem(&targets, &hit->target);
-	if (!hit->settings)
+	if (!hit->settings || !hit->settings->ready)
 		return false;
 	hit->thread =
 		bpf_task_storage_get(&threads, (void *)bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -45,7 +45,7 @@ enum hook_flag {
 	HOOK_LEAF = 1 << 2,
 	/* The factory level (BackendSelect) may still follow: the site is the last one all the same. */
 	HOOK_BEFORE_SELECT = 1 << 3,
-	/* Mostly hit inside other operators: left out at LEVEL_LITE (for the loader, not for the programs). */
+	/* Left out at LEVEL_LITE (for the loader, not for the programs). */
 	HOOK_FULL_ONLY = 1 << 4,
 	/* Belongs to the plain set, else to the sparse one; a thread follows one of them. */
 	HOOK_PLAIN = 1 << 5,
@@ -81,6 +81,7 @@ struct target_settings {
 	__u64 keys_autograd;         /* the autograd functionality bits */
 	__u64 keys_inplace;          /* the ADInplaceOrView bit */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
+	__u64 keys_included_default; /* and the included set XOR this */
 
 	__u32 python_thread_slot;     /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2];  /* thread state -> frame; the second is 0 when one step is enough */
@@ -98,7 +99,7 @@ struct target_settings {
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
 	__u8 plain;                /* threads should follow the plain set of hooks */
-	__u8 inference_mask;       /* of the bit for inference mode in c10::AutogradState */
+	__u8 ready;                /* all probes are in place; until then hits are passed over */
 };
 
 /* The parts of a frame and of a storage that are read at once have at most so many bytes. */
@@ -106,6 +107,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 96, "struct target_settings is not 96 bytes");
+_Static_assert(sizeof(struct target_settings) == 104, "struct target_settings is not 104 bytes");
 
 #endif

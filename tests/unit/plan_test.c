@@ -177,7 +177,7 @@ Test(plan, of_the_allocator_needs_both_its_functions)
 
 	plan_open(&plan, TORCH_C10, LIBRARY_C10);
 	findings_check(&plan);
-	cr_assert_eq(arrlen(plan.points), 3); /* and the one that tells of inference mode */
+	cr_assert_eq(arrlen(plan.points), 2);
 	for (ptrdiff_t i = 0; i < arrlen(plan.points); i++)
 		cr_assert(is_emulated(plan.elf, plan.points[i].offset));
 	cr_assert_eq(strlen(plan.build_id), 40);
@@ -185,10 +185,8 @@ Test(plan, of_the_allocator_needs_both_its_functions)
 	plan_open(&plan, PYTHON, LIBRARY_C10);
 	cr_assert_eq(arrlen(plan.points), 0);
 	cr_assert(finding_has(&plan, false, "ProfiledCPUMemoryReporter::New is missing"));
-	for (ptrdiff_t i = 0; i < arrlen(plan.findings); i++) {
-		cr_assert_not_null(plan.findings[i].remedy);
-		cr_assert_eq(plan.findings[i].fatal, strstr(plan.findings[i].what, "MemoryReporter") != NULL);
-	}
+	for (ptrdiff_t i = 0; i < arrlen(plan.findings); i++)
+		cr_assert(plan.findings[i].fatal && plan.findings[i].remedy);
 	library_plan_free(&plan);
 }
 

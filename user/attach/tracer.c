@@ -61,8 +61,6 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.node_entered;
 	case PROGRAM_GRADIENT:
 		return tracer->skeleton->progs.gradient_accumulated;
-	case PROGRAM_INFERENCE:
-		return tracer->skeleton->progs.autograd_state_set;
 	case PROGRAM_FINALIZED:
 		return tracer->skeleton->progs.interpreter_finalized;
 	case PROGRAMS:

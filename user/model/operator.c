@@ -197,12 +197,15 @@ static void thread_pad(struct thread *thread, uint32_t depth)
 
 static void step_follow(struct target_state *target, struct thread *thread, const struct stack *stack, uint8_t flags)
 {
+	bool another = stack->optimizer && thread->optimizer && stack->optimizer != thread->optimizer;
+
 	if (flags & EVENT_STACK_LOST)
 		return;
-	if (thread->in_optimizer && (!stack->in_optimizer || stack->optimizer != thread->optimizer))
+	if (thread->in_optimizer && (!stack->in_optimizer || another))
 		target->steps++;
 	thread->in_optimizer = stack->in_optimizer;
-	thread->optimizer = stack->optimizer;
+	if (!stack->in_optimizer || stack->optimizer)
+		thread->optimizer = stack->optimizer;
 }
 
 /* What a new operator on the thread says about the things that were going on there. */

@@ -55,15 +55,16 @@ static bool frame_is_program(const struct frame *frame)
 }
 
 /*
- * Whose step it is: self of the first `step` inside the innermost wrapper, else
- * of whoever called the wrapper. Only ever compared, so any object will do.
+ * Whose step it is: self of the first `step` inside the innermost wrapper; 0
+ * before and behind it, where the wrapper's own operators do not tell (its
+ * caller may be a module's body, in whose frame no object stands).
  */
 static uint64_t stack_optimizer(const struct stack *stack, uint32_t wrapper)
 {
 	for (uint32_t i = wrapper + 1; i < stack->frame_count; i++)
 		if (strcmp(stack->frames[i].function, "step") == 0)
 			return stack->frames[i].self;
-	return wrapper > 0 ? stack->frames[wrapper - 1].self : 0;
+	return 0;
 }
 
 /* Is the innermost thing that the frames begin a recomputation? */

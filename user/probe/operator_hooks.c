@@ -44,10 +44,15 @@ static bool is_leaf(const char *name)
 	return !strcmp(name, "aten.empty.memory_format") || !strcmp(name, "aten.empty_strided.default");
 }
 
-/* What kernels allocate their results with; people's code hardly ever does. */
-static bool is_mostly_nested(const char *name)
+/*
+ * Hooks that tell little without arguments: of operators that make no storage,
+ * and of the one that kernels allocate their results with.
+ */
+static bool is_for_full_only(const struct torch_operator *operator_)
 {
-	return !strcmp(name, "aten.empty_strided.default");
+	if (!strcmp(operator_->name, "aten.empty_strided.default"))
+		return true;
+	return (operator_->flags & TORCH_ALIASES) && !strstr(operator_->symbol, "resize");
 }
 
 /*
@@ -75,7 +80,7 @@ static struct hook_description description_of(
 
 	if (is_leaf(builder->operators->operators[index].name))
 		description.flags |= HOOK_LEAF;
-	if (is_mostly_nested(builder->operators->operators[index].name))
+	if (is_for_full_only(&builder->operators->operators[index]))
 		description.flags |= HOOK_FULL_ONLY;
 	if (hook == HOOK_REDISPATCH && arguments->key_set_place < PLACE_STACK)
 		description.keys_register = arguments->key_set_place;

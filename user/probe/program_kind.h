@@ -12,7 +12,6 @@ enum program_kind {
 	PROGRAM_RESIZED,
 	PROGRAM_NODE, /* autograd.bpf.c */
 	PROGRAM_GRADIENT,
-	PROGRAM_INFERENCE,
 	PROGRAM_FINALIZED, /* process.bpf.c */
 	PROGRAMS,
 };

@@ -260,7 +260,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_got = plan->keys_got ? target->bias[LIBRARY_TORCH_CPU] + plan->keys_got : 0;
 	settings->keys_backend = layout->keys_backend;
 	settings->keys_autograd = layout->keys_autograd;
-	settings->inference_mask = layout->inference_mask;
+	settings->keys_included_default = layout->keys_included_default;
 	settings->keys_inplace = layout->keys_inplace;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
@@ -326,6 +326,11 @@ static int target_probe(struct session *session, struct target *target, const st
 	settings_of_torch(target);
 	settings_of_python(target);
 	hook_set_choose(session, target);
+	/*
+	 * In the middle of a job the programs look away until all probes are there: what runs meanwhile would be a
+	 * wrong sequence of operators. A job that is still loading PyTorch runs none.
+	 */
+	target->settings.ready = target->from_start;
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
@@ -340,6 +345,9 @@ static int target_probe(struct session *session, struct target *target, const st
 		if (!error)
 			error = points_probe(session, target, file, order[index]);
 	}
+	target->settings.ready = true;
+	if (!error)
+		error = tracer_target_set(session->tracer, target->index, &target->settings);
 	return error;
 }
 

@@ -20,13 +20,13 @@ static const struct torch_layout layouts[] = {
 		.keys_autograd = BITS(36, 38),
 		.keys_inplace = BITS(35, 35),
 		.keys_excluded_default = BITS(40, 42), /* the autocast keys */
+		.keys_included_default = BITS(26, 26) | BITS(35, 35), /* BackendSelect, ADInplaceOrView */
 		.tensor_storage = 24,
 		.storage_data = 24,
 		.storage_bytes = 56,
 		.optional_value = 8,
 		.optional_flag = 0,
 		.accumulate_variable = 0x188,
-		.inference_mask = 1 << 1,
 		.operator_definition = 0,
 		.definition_name = 0,
 	},

@@ -16,13 +16,13 @@ struct torch_layout {
 	uint64_t keys_autograd;                 /* AutogradOther, AutogradFunctionality, AutogradNestedTensor */
 	uint64_t keys_inplace;                  /* ADInplaceOrView */
 	uint64_t keys_excluded_default;         /* c10::default_excluded_set, by which TLS is XORed */
+	uint64_t keys_included_default; /* c10::default_included_set, likewise */
 	uint16_t tensor_storage;                /* TensorImpl::storage_ */
 	uint16_t storage_data;                  /* StorageImpl::data_ptr_ */
 	uint16_t storage_bytes;                 /* StorageImpl::size_bytes_ */
 	uint16_t optional_value, optional_flag; /* of optional<Tensor> */
 	uint16_t accumulate_variable;           /* AccumulateGrad::variable */
 	uint16_t operator_definition;           /* torch::jit::Operator -> OperatorHandle::operatorDef_ */
-	uint8_t inference_mask;                 /* AutogradState: inference_mode_ */
 	uint16_t definition_name;               /* OperatorDef: name, then overload name, two std::string */
 };
 

@@ -225,6 +225,8 @@ static void flags_set(struct torch_operator *operator_, const struct schema *sch
 		operator_->flags |= TORCH_NO_SCHEMA;
 	if (!fits || !keyed || operator_->call.arguments.unknown_types || operator_->redispatch.arguments.unknown_types)
 		operator_->flags |= TORCH_UNCERTAIN;
+	if (schema && schema->aliases)
+		operator_->flags |= TORCH_ALIASES;
 	if (!strncmp(operator_->name, "aten.lift.", strlen("aten.lift.")) ||
 		!strncmp(operator_->name, "aten.lift_fresh.", strlen("aten.lift_fresh.")))
 		operator_->flags |= TORCH_LIFT;

@@ -184,6 +184,20 @@ static enum schema_result result_of(const char *text, size_t length)
 	return SCHEMA_UNKNOWN;
 }
 
+/* Is every tensor of a result written with an alias, "Tensor(a)", "Tensor(a!)"? Also true without any. */
+static bool result_aliases(const char *text, size_t length)
+{
+	static const char word[] = "Tensor";
+	const char *end = text + length;
+
+	while ((text = memmem(text, (size_t)(end - text), word, strlen(word)))) {
+		text += strlen(word);
+		if (text == end || *text != '(')
+			return false;
+	}
+	return true;
+}
+
 /* Keeps the name twice in one piece of memory: as it is, and as the C++ name. */
 static int schema_name(struct schema *schema, const char *name, size_t length)
 {
@@ -240,6 +254,7 @@ int schemas_add(struct schemas *schemas, const char *text, size_t length, bool w
 		return 0;
 	schema.argument_count = (uint16_t)count;
 	schema.result = (uint8_t)result_of(close + strlen(arrow), (size_t)(text + length - close) - strlen(arrow));
+	schema.aliases = result_aliases(close + strlen(arrow), (size_t)(text + length - close) - strlen(arrow));
 	err = schemas_reserve(schemas);
 	if (!err)
 		err = schema_name(&schema, name, (size_t)(open - name));
