@@ -16,7 +16,7 @@ struct torch_layout {
 	uint64_t keys_autograd;                 /* AutogradOther, AutogradFunctionality, AutogradNestedTensor */
 	uint64_t keys_inplace;                  /* ADInplaceOrView */
 	uint64_t keys_excluded_default;         /* c10::default_excluded_set, by which TLS is XORed */
-	uint64_t keys_included_default; /* c10::default_included_set, likewise */
+	uint64_t keys_included_default;         /* c10::default_included_set, likewise */
 	uint16_t tensor_storage;                /* TensorImpl::storage_ */
 	uint16_t storage_data;                  /* StorageImpl::data_ptr_ */
 	uint16_t storage_bytes;                 /* StorageImpl::size_bytes_ */

@@ -24,7 +24,7 @@ struct schema {
 	uint16_t symbol_length;
 	uint16_t argument_count;
 	uint8_t result; /* enum schema_result */
-	bool aliases; /* all results share the storage of an argument, or there are none */
+	bool aliases;   /* all results share the storage of an argument, or there are none */
 };
 
 struct schemas {
