@@ -25,11 +25,17 @@ static __noinline __u64 dispatch_keys_find(const struct target_settings *setting
 	return block && block != (__u64)-1 ? block + got[1] : 0;
 }
 
-/* The key set that this thread excludes from dispatch; 0 when it cannot be read. */
+/*
+ * The key set that this thread excludes from dispatch; 0 when it cannot be read.
+ * At LEVEL_LITE it is taken to be both levels of autograd: frames are told by
+ * their words alone.
+ */
 static __always_inline __u64 keys_excluded(struct hit *hit)
 {
 	__u64 excluded = 0;
 
+	if (hit->settings->level == LEVEL_LITE)
+		return hit->settings->keys_autograd | hit->settings->keys_inplace;
 	if (!hit->thread->keys_address)
 		hit->thread->keys_address = dispatch_keys_find(hit->settings);
 	if (!hit->thread->keys_address || READ_USER(excluded, hit->thread->keys_address + sizeof(__u64)))
