@@ -109,6 +109,20 @@ Test(steps, are_complete_when_an_operator_comes_from_elsewhere)
 	model_free(trace.model);
 }
 
+Test(steps, are_complete_when_the_program_ends_but_not_when_the_trace_does)
+{
+	for (int finalized = 0; finalized < 2; finalized++) {
+		struct trace trace = trace_new(true, false);
+		struct event end = trace_event(&trace, finalized ? EVENT_FINALIZE : EVENT_EXIT, sizeof(end), 0);
+
+		define_stack(&trace, 1, FRAMES(MAIN, {OPTIMIZER, "wrapper", 5, 99}, {ADAM, "step", 5, 0xa}));
+		run_at(&trace, 1);
+		model_event(trace.model, &end);
+		cr_expect(eq(u32, trace_finish(&trace)->step_count, (uint32_t)finalized));
+		model_free(trace.model);
+	}
+}
+
 Test(steps, of_the_slowest_target_that_still_runs_count)
 {
 	struct trace trace = trace_new(true, false);

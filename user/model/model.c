@@ -224,6 +224,9 @@ static int event_send(struct target_state *target, const struct event *event)
 		target_exec(target);
 		return 0;
 	case EVENT_FINALIZE:
+		steps_end(target);
+		target->ended = true;
+		return 0;
 	case EVENT_EXIT:
 		target->ended = true;
 		return 0;

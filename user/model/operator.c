@@ -22,7 +22,7 @@
  * order of starts all the same.
  *
  * An optimizer step is complete when, on its thread, an operator comes that is
- * outside any step or in the step of another optimizer.
+ * outside any step or in the step of another optimizer, or the program ends.
  */
 #include "state.h"
 
@@ -339,5 +339,15 @@ void operators_end(struct target_state *target)
 		thread_trim(target, thread, 0);
 		/* A step that the trace's end cut short is no completed one. */
 		gradient_settle(target, thread);
+	}
+}
+
+void steps_end(struct target_state *target)
+{
+	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++) {
+		struct thread *thread = target->threads[i].value;
+
+		target->steps += thread->in_optimizer;
+		thread->in_optimizer = false;
 	}
 }

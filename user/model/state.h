@@ -208,6 +208,8 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 int operator_throw(struct target_state *target, const struct event *event);
 int operator_tensors(struct target_state *target, const struct tensors_event *event);
 void operators_end(struct target_state *target);
+/* The program came to its end: a step that was going on is complete. */
+void steps_end(struct target_state *target);
 
 /* memory.c */
 int memory_allocate(struct target_state *target, const struct allocate_event *event);
