@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
+#include "record/command.h"
 #include "record/session.h"
 #include "target/watch.h"
 
@@ -36,11 +37,9 @@ struct recorder {
 	struct record_result *result;
 	struct watch *watch; /* NULL: not allowed here */
 	int epoll, signals;
-	int usual_nice; /* for a command that is started */
-	sigset_t mask;  /* of signals, from before */
+	struct command_setting usual; /* how a command that is started is to find itself */
 	uint64_t start, last_flush, last_progress, last_rescan;
-	sighandler_t pipe_handler; /* of SIGPIPE, as the command is to have it */
-	bool progress;             /* a terminal shows it */
+	bool progress; /* a terminal shows it */
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -227,61 +226,6 @@ static bool targets_check(struct recorder *recorder)
 	return left || arrlen(session->candidates);
 }
 
-/* --- a command of our own --------------------------------------------------------------- */
-
-static int command_start(struct recorder *recorder, int *go)
-{
-	const struct record_options *options = recorder->session.options;
-	int gate[2];
-	pid_t pid;
-
-	if (pipe(gate))
-		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (!pid) {
-		char byte;
-
-		close(gate[1]);
-		setpriority(PRIO_PROCESS, 0, recorder->usual_nice);
-		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
-		signal(SIGPIPE, recorder->pipe_handler);
-		if (read(gate[0], &byte, 1) != 1)
-			_exit(127); /* hdtrace failed or died before it could trace */
-		close(gate[0]);
-		execvp(options->command[0], options->command);
-		fprintf(stderr, "hdtrace: cannot run %s: %s\n", options->command[0], strerror(errno));
-		_exit(errno == ENOENT ? 127 : 126);
-	}
-	close(gate[0]);
-	*go = gate[1];
-	recorder->result->command_pid = pid;
-	return 0;
-}
-
-static void command_reap(struct record_result *result)
-{
-	if (result->command_pid && !result->command_ended &&
-		waitpid(result->command_pid, &result->command_status, WNOHANG) == result->command_pid)
-		result->command_ended = true;
-}
-
-void recorder_wait_command(struct record_result *result)
-{
-	sigset_t awaited;
-	siginfo_t info;
-
-	sigemptyset(&awaited);
-	sigaddset(&awaited, SIGINT);
-	sigaddset(&awaited, SIGTERM);
-	sigaddset(&awaited, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &awaited, NULL);
-	for (command_reap(result); result->command_pid && !result->command_ended; command_reap(result))
-		if (sigwaitinfo(&awaited, &info) == SIGTERM)
-			kill(result->command_pid, SIGTERM);
-}
-
 /* --- set-up ---------------------------------------------------------------------------------- */
 
 static const char *open_advice(int error)
@@ -366,7 +310,7 @@ static int descriptors_open(struct recorder *recorder)
 	sigaddset(&handled, SIGINT);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &handled, &recorder->mask);
+	sigprocmask(SIG_BLOCK, &handled, &recorder->usual.mask);
 	recorder->signals = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
 	recorder->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (recorder->signals < 0 || recorder->epoll < 0)
@@ -406,7 +350,7 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	recorder->usual_nice = getpriority(PRIO_PROCESS, 0);
+	recorder->usual.nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
@@ -484,7 +428,8 @@ static void recorder_loop(struct recorder *recorder)
 	for (;;) {
 		uint64_t now;
 
-		epoll_wait(recorder->epoll, &ready, 1, POLL_MILLISECONDS);
+		if (epoll_wait(recorder->epoll, &ready, 1, POLL_MILLISECONDS) == 1)
+			session->wake_ups += ready.data.fd == tracer_descriptor(session->tracer);
 		tracer_read(session->tracer);
 		if (recorder->watch)
 			watch_read(recorder->watch, watch_handle, recorder);
@@ -545,67 +490,11 @@ static void targets_finish(struct recorder *recorder)
 	recorder->result->bytes = session->capture ? capture_writer_bytes(session->capture) : 0;
 }
 
-struct wasted_hook {
-	size_t hook;
-	uint64_t wasted;
-};
-
-static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set);
-
-static void statistics_tell(const struct session *session)
-{
-	struct program_statistics statistics[PROGRAMS];
-
-	if (!session->options->statistics || tracer_statistics(session->tracer, statistics))
-		return;
-	for (int kind = 0; kind < PROGRAMS; kind++)
-		if (statistics[kind].runs)
-			fprintf(stderr, "hdtrace: %-22s %12llu hits %8.0f ns each\n", statistics[kind].name,
-				(unsigned long long)statistics[kind].runs,
-				(double)statistics[kind].nanoseconds / (double)statistics[kind].runs);
-	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		for (int set = 0; set < HOOK_SETS; set++)
-			if (session->libraries[index].first_hook[set] >= 0)
-				wasted_tell(session, &session->libraries[index], (enum hook_set_kind)set);
-}
-
-#define WASTED_HOOKS_TOLD 8
-
-static int wasted_compare(const void *a, const void *b)
-{
-	const struct wasted_hook *left = a, *right = b;
-
-	return left->wasted < right->wasted ? 1 : left->wasted > right->wasted ? -1 : 0;
-}
-
-/* The hooks whose hits were mostly for nothing. */
-static void wasted_tell(const struct session *session, const struct planned_library *library, enum hook_set_kind set)
-{
-	const struct hook_description *hooks = library->plan->sets[set].hooks;
-	size_t count = arrlenu(hooks);
-	struct hook_counters *counters = calloc(count + 1, sizeof(*counters));
-	struct wasted_hook *wasted = calloc(count + 1, sizeof(*wasted));
-
-	if (counters && wasted &&
-		!tracer_hook_counters(session->tracer, (uint32_t)library->first_hook[set], count, counters)) {
-		for (size_t index = 0; index < count; index++)
-			wasted[index] = (struct wasted_hook){index, counters[index].hits - counters[index].records};
-		qsort(wasted, count, sizeof(*wasted), wasted_compare);
-		for (size_t index = 0; index < WASTED_HOOKS_TOLD && index < count && wasted[index].wasted; index++)
-			fprintf(stderr, "hdtrace: %-40s %12llu hits, %llu for nothing\n",
-				library->plan->operator_names[hooks[wasted[index].hook].operator_],
-				(unsigned long long)counters[wasted[index].hook].hits,
-				(unsigned long long)wasted[index].wasted);
-	}
-	free(counters);
-	free(wasted);
-}
-
 static void recorder_close(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
 
-	setpriority(PRIO_PROCESS, 0, recorder->usual_nice); /* reports are in no hurry */
+	setpriority(PRIO_PROCESS, 0, recorder->usual.nice); /* reports are in no hurry */
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);
@@ -621,7 +510,7 @@ static void recorder_close(struct recorder *recorder)
 	signals_read(recorder);
 	close(recorder->signals);
 	if (!session->options->command)
-		sigprocmask(SIG_SETMASK, &recorder->mask, NULL);
+		sigprocmask(SIG_SETMASK, &recorder->usual.mask, NULL);
 }
 
 int recorder_run(const struct record_options *options, struct record_result *result)
@@ -637,10 +526,10 @@ int recorder_run(const struct record_options *options, struct record_result *res
 
 	memset(result, 0, sizeof(*result));
 	/* Who reads the messages may go; the trace goes on. */
-	recorder.pipe_handler = signal(SIGPIPE, SIG_IGN);
+	recorder.usual.pipe_handler = signal(SIGPIPE, SIG_IGN);
 	error = recorder_open(&recorder);
 	if (!error && options->command)
-		error = command_start(&recorder, &go);
+		error = command_start(options->command, &recorder.usual, &result->command_pid, &go);
 	if (!error && options->command) {
 		struct target *target;
 

@@ -78,6 +78,7 @@ struct session {
 	struct replay *replay;
 	int steps_error;         /* the first that counting met */
 	uint64_t records, bytes; /* received from the ring */
+	uint64_t wake_ups;       /* by the ring, of the reader */
 };
 
 uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
@@ -127,6 +128,9 @@ const struct mapped_file *library_file_of(
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
+
+/* statistics.c: where the time went, for --stats */
+void statistics_tell(const struct session *session);
 
 /* hooks.c */
 void hook_set_choose(const struct session *session, struct target *target);
