@@ -50,6 +50,8 @@ int memory_allocated(struct pt_regs *context)
 	record->address = arch_register(context, 1);
 	record->bytes = arch_register(context, 2);
 	record->stack = 0;
+	if (depth)
+		hit.thread->filled = record->address;
 	if (!depth && record->bytes >= STACK_BYTES_MIN)
 		inference_tell(&hit);
 	if (!depth && hit.settings->level == LEVEL_FULL && record->bytes >= STACK_BYTES_MIN)

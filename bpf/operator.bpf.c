@@ -107,14 +107,40 @@ static __always_inline bool hook_counts(struct hit *hit, const struct hook_descr
 	return thread->plain == plain;
 }
 
-/* Does a redispatch with these keys lead to a backend kernel? */
+/*
+ * Does a redispatch with these keys lead to a backend kernel? What a conjugate,
+ * negative or zero tensor needs first is part of the operator.
+ */
 static __always_inline bool keys_are_last(const struct hit *hit, const struct hook_description *description, __u64 keys)
 {
 	__u64 backend = hit->settings->keys_backend;
 
 	if (description->flags & HOOK_BEFORE_SELECT)
 		backend |= backend + 1; /* the bit above the backends' is BackendSelect's */
-	return !(keys & ~backend);
+	return !(keys & ~(backend | hit->settings->keys_fallback));
+}
+
+/*
+ * A factory's frame may look alive long after it returned. All that it runs
+ * itself is an operator in place on what it allocated: anything else is proof.
+ */
+static __always_inline void factory_check(struct pt_regs *context, struct hit *hit,
+	const struct hook_description *description)
+{
+	struct thread_state *thread = hit->thread;
+	__u32 last = thread->running - 1;
+	__u64 tensor = 0, storage = 0, data = 0;
+
+	if (!thread->running || last >= FRAMES_DEPTH_MAX || !thread->frames[last].fill ||
+		!(description->flags & HOOK_AUTOGRAD_LEVEL))
+		return;
+	if (description->argument_count && description->arguments[0].kind == ARGUMENT_TENSOR &&
+		!READ_USER(tensor, argument_word(context, hit, description->arguments[0].place)) &&
+		!READ_USER(storage, tensor + hit->settings->tensor_storage) &&
+		!READ_USER(data, storage + hit->settings->storage_data) && data && data == thread->filled)
+		return;
+	thread->frame_count = last;
+	thread->running = 0;
 }
 
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
@@ -125,6 +151,7 @@ static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	frame->guarded = autograd_is_excluded(hit, excluded);
 	frame->sealed = frame->guarded && (excluded & hit->settings->keys_inplace);
 	frame->leaf = !!(description->flags & HOOK_LEAF);
+	frame->fill = !!(description->flags & HOOK_FILL);
 	frame->stack = 0;
 	frame->call.place = hit->stack_pointer;
 	frame->call.word = 0;
@@ -161,6 +188,8 @@ int operator_hit(struct pt_regs *context)
 	excluded = keys_excluded(&hit);
 	if (!hook_counts(&hit, description, autograd_is_excluded(&hit, excluded)))
 		return 0;
+	if (hit.settings->level == LEVEL_FULL)
+		factory_check(context, &hit, description);
 	frames_check_around(&hit, description, autograd_is_excluded(&hit, excluded));
 	depth = *(volatile __u32 *)&thread->frame_count;
 	if (thread->running)
@@ -216,7 +245,7 @@ int operator_invoked(struct pt_regs *context)
 	thread = hit.thread;
 	frames_forget(thread);
 	frame = &thread->frames[0];
-	frame->guarded = frame->sealed = frame->leaf = 0;
+	frame->guarded = frame->sealed = frame->leaf = frame->fill = 0;
 	frame->hook = HOOK_REDISPATCH;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);

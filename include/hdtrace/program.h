@@ -49,6 +49,8 @@ enum hook_flag {
 	HOOK_FULL_ONLY = 1 << 4,
 	/* Belongs to the plain set, else to the sparse one; a thread follows one of them. */
 	HOOK_PLAIN = 1 << 5,
+	/* A factory that only fills what it allocates: any other operator is not inside it. */
+	HOOK_FILL = 1 << 6,
 };
 
 #define HOOK_NO_KEYS 255
@@ -80,6 +82,7 @@ struct target_settings {
 	__u64 keys_backend;          /* a key set within these bits goes to a backend kernel */
 	__u64 keys_autograd;         /* the autograd functionality bits */
 	__u64 keys_inplace;          /* the ADInplaceOrView bit */
+	__u64 keys_fallback; /* Conjugate, Negative, ZeroTensor: resolved, then the operator goes on to its backend */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */
 
@@ -107,6 +110,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 104, "struct target_settings is not 104 bytes");
+_Static_assert(sizeof(struct target_settings) == 112, "struct target_settings is not 112 bytes");
 
 #endif

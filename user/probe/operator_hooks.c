@@ -44,6 +44,18 @@ static bool is_leaf(const char *name)
 	return !strcmp(name, "aten.empty.memory_format") || !strcmp(name, "aten.empty_strided.default");
 }
 
+/* Factories that allocate and then only fill what they allocated. */
+static bool is_fill(const char *name)
+{
+	static const char *const factories[] = {
+		"aten.zeros.", "aten.ones.", "aten.full.", "aten.rand.", "aten.randn.", "aten.randint."};
+
+	for (size_t index = 0; index < sizeof(factories) / sizeof(factories[0]); index++)
+		if (!strncmp(name, factories[index], strlen(factories[index])))
+			return true;
+	return false;
+}
+
 /*
  * Hooks that tell little without arguments: of operators that make no storage,
  * and of the one that kernels allocate their results with.
@@ -80,6 +92,8 @@ static struct hook_description description_of(
 
 	if (is_leaf(builder->operators->operators[index].name))
 		description.flags |= HOOK_LEAF;
+	if (is_fill(builder->operators->operators[index].name))
+		description.flags |= HOOK_FILL;
 	if (is_for_full_only(&builder->operators->operators[index]))
 		description.flags |= HOOK_FULL_ONLY;
 	if (hook == HOOK_REDISPATCH && arguments->key_set_place < PLACE_STACK)

@@ -262,6 +262,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_autograd = layout->keys_autograd;
 	settings->keys_included_default = layout->keys_included_default;
 	settings->keys_inplace = layout->keys_inplace;
+	settings->keys_fallback = layout->keys_fallback;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
 	settings->storage_data = layout->storage_data;

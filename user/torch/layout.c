@@ -19,6 +19,7 @@ static const struct torch_layout layouts[] = {
 		.keys_backend = BITS_BELOW(26), /* BackendSelect is 26 */
 		.keys_autograd = BITS(36, 38),
 		.keys_inplace = BITS(35, 35),
+		.keys_fallback = BITS(32, 34),
 		.keys_excluded_default = BITS(40, 42),                /* the autocast keys */
 		.keys_included_default = BITS(26, 26) | BITS(35, 35), /* BackendSelect, ADInplaceOrView */
 		.tensor_storage = 24,
