@@ -50,6 +50,13 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_ATTACHED                                                                                            \
 	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
 	"when they were not used."
+#define LIMITATION_LITE                                                                                                \
+	"Traced at level lite: no users, Python stacks, phases, steps or categories, and operators that make no "      \
+	"storage "                                                                                                     \
+	"are left out."
+#define LIMITATION_INFERENCE                                                                                           \
+	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
+	"missing (live.target.inference_gap_ns)."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
@@ -74,6 +81,13 @@ static yajl_val tree_get(yajl_val tree, const char *key)
 	const char *path[] = {key, NULL};
 
 	return tree ? yajl_tree_get(tree, path, yajl_t_any) : NULL;
+}
+
+static long long tree_number(yajl_val tree, const char *key)
+{
+	yajl_val value = tree_get(tree, key);
+
+	return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
 }
 
 static const char *tree_text(yajl_val tree, const char *key)
@@ -280,6 +294,7 @@ static void put_limitations(struct report *report)
 {
 	struct json *json = &report->json;
 	const struct rank *rank = report->rank;
+	const char *level = tree_text(report->target, "level");
 	bool lost = false;
 
 	for (int reason = 0; reason < LOSS_REASONS; reason++)
@@ -290,6 +305,10 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATIONS[i]);
 	if (!rank->from_start)
 		json_text(json, LIMITATION_ATTACHED);
+	if (level && !strcmp(level, "lite"))
+		json_text(json, LIMITATION_LITE);
+	if (tree_number(report->target, "inference_gap_ns") > 0)
+		json_text(json, LIMITATION_INFERENCE);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
 	if (!rank->end_json)
