@@ -13,10 +13,27 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Smaller allocations outside operators are numbers that PyTorch wraps: no stack is worth its cost. */
 #define STACK_BYTES_MIN 64
 
-static __always_inline __u32 hit_depth(struct hit *hit)
+/*
+ * At LEVEL_LITE the stack pointer has to do, since each read of the target costs
+ * as much as all the rest; but numbers that PyTorch wraps are allocated where the
+ * last operator's frame seems to be still, so for them its word is looked at.
+ */
+static __always_inline __u32 hit_depth_lite(const struct hit *hit, bool number)
+{
+	__u32 last = hit->thread->running - 1;
+
+	if (!hit->thread->running || last >= FRAMES_DEPTH_MAX ||
+		hit->thread->frames[last].call.place <= hit->stack_pointer)
+		return 0;
+	return !number || call_is_alive(&hit->thread->frames[last].call, hit->stack_pointer) ? hit->thread->running : 0;
+}
+
+static __always_inline __u32 hit_depth(struct hit *hit, bool number)
 {
 	struct thread_state *thread = hit->thread;
 
+	if (hit->settings->level == LEVEL_LITE)
+		return hit_depth_lite(hit, number);
 	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing. */
 	if (thread->frame_count)
 		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), false);
@@ -46,9 +63,9 @@ int memory_allocated(struct pt_regs *context)
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	record = RECORD_HEAD(hit.thread, allocate_event);
-	depth = hit_depth(&hit);
 	record->address = arch_register(context, 1);
 	record->bytes = arch_register(context, 2);
+	depth = hit_depth(&hit, record->bytes < STACK_BYTES_MIN);
 	record->stack = 0;
 	if (depth)
 		hit.thread->filled = record->address;
@@ -78,7 +95,7 @@ int memory_freed(struct pt_regs *context)
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
-	event_fill(&record.event, &hit, EVENT_FREE, sizeof(record), hit_depth(&hit));
+	event_fill(&record.event, &hit, EVENT_FREE, sizeof(record), hit_depth(&hit, false));
 	record.address = arch_register(context, 1);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
@@ -94,7 +111,7 @@ int storage_resized(struct pt_regs *context)
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
-	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit));
+	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit, false));
 	storage = arch_register(context, 0);
 	READ_USER(record.address, storage + hit.settings->storage_data);
 	READ_USER(record.bytes_before, storage + hit.settings->storage_data + hit.settings->storage_bytes);

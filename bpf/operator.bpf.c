@@ -124,8 +124,8 @@ static __always_inline bool keys_are_last(const struct hit *hit, const struct ho
  * A factory's frame may look alive long after it returned. All that it runs
  * itself is an operator in place on what it allocated: anything else is proof.
  */
-static __always_inline void factory_check(struct pt_regs *context, struct hit *hit,
-	const struct hook_description *description)
+static __always_inline void factory_check(
+	struct pt_regs *context, struct hit *hit, const struct hook_description *description)
 {
 	struct thread_state *thread = hit->thread;
 	__u32 last = thread->running - 1;
