@@ -1,20 +1,46 @@
-"""Every job under jobs/: the report that hdtrace makes is the reference's, within the bounds of compare.py."""
+"""Every job under jobs/: the report that hdtrace makes is the reference's, to the last row (exact.py)."""
 import collections
 import glob
 import os
 
 import compare
+import exact
 import invariants
 from harness import JOBS, check, check_equal, program_path, say, split_steps, test
 
-SHOWN = 4
+SHOWN = 12
+ANY = (0, 1000)
 
-# Where the reference is not the truth, or both are and differ: job -> (figures with other bounds, why).
-# A figure that is not named keeps the bounds of compare.py.
+# Where something else than a dispatch mode's own doing remains: job -> figures with other bounds than exact.EXACT.
 EXCEPTIONS = {
-    # A mode under inference mode is shown composite operators (linear, softmax);
-    # untraced, only what these call reaches a backend. Blocks are checked below.
-    "inference": dict.fromkeys(compare.BOUNDS, (0, 1000)) | {"peak": (0.99, 1.01)},
+    # Sparse hooks: index_put right behind zeros in C++ is taken for a part of it. The issue's bounds.
+    "attention": compare.BOUNDS,
+    # Sparse hooks: mul of a conjugated tensor is seen as its fallback's empty_strided; the fallback's clone, a
+    # boxed kernel, is seen by no hook. Two places in each job.
+    "mathematics": {"tasks": (98, 100), "extra_tasks": (0, 1), "rows": (97, 100), "plot": (97, 100)},
+    "jacobian": {"tasks": (98.5, 100), "extra_tasks": (0, 1), "rows": (98, 100), "plot": (96, 100)},
+    # A sparse tensor has no storage of its own: as an argument it makes no user, and what only reads it
+    # (_indices, _values, is_coalesced, zero_) is no task. Its blocks are exact.
+    "sparse_embeddings": {"tasks": (89, 100), "users": (77, 100)},
+    # A mode under inference mode is shown composite operators (linear, softmax); untraced, only what these call
+    # reaches a backend. Blocks are checked below.
+    "inference": {"tasks": (60, 100), "extra_tasks": ANY, "rows": (60, 100)},
+}
+
+# The same between the plain and the sparse hooks.
+HOOK_EXCEPTIONS = {
+    "attention": compare.BOUNDS,
+    "mathematics": EXCEPTIONS["mathematics"] | {"lifetime": (98, 100), "users": (98, 100)},
+    "jacobian": EXCEPTIONS["jacobian"] | {"lifetime": (99, 100), "users": (99, 100)},
+    # Plain hooks: add_ of a sparse tensor is seen as the add.out that it calls.
+    "sparse_embeddings": {"tasks": (98.5, 100), "extra_tasks": (0, 1.5), "rows": (97, 100)},
+    # Plain hooks: Python that C++ calls while a call's frame is (or is believed) alive, a pack hook or a custom
+    # function, has the stack of that call.
+    "checkpoint_plain": {"tasks": (96, 100)},
+    "hooks_and_saving": {"tasks": (97, 100)},
+    "custom_function": {"tasks": (76, 100), "leaf": (73, 100), "stack": (73, 100)},
+    # Sparse hooks do not know operators under inference mode; --hooks auto changes to the plain ones there.
+    "inference": dict.fromkeys(compare.BOUNDS, ANY),
 }
 
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
@@ -24,15 +50,29 @@ def script(job):
     return os.path.join(JOBS, job + ".py")
 
 
+def check_figures(figures, faults, exceptions):
+    bounds = {**exact.EXACT, **exceptions}
+    say("  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
+    say("\n".join(f"{figure}: {text}" for figure, text in faults[:SHOWN]))
+    wrong = compare.out_of_bounds(figures, bounds)
+    check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
+
+
 @test(each=ALL_JOBS, timeout=120)
 def test_accuracy(context, job):
     report = context.traced(script(job))
-    figures, lines = compare.compare(context.reference(script(job)), report.folder, show=SHOWN)
-    bounds = {**compare.BOUNDS, **EXCEPTIONS.get(job, {})}
-    say("  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
-    say("\n".join(lines))
-    wrong = compare.out_of_bounds(figures, bounds)
-    check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
+    plain, _ = compare.compare(context.reference(script(job)), report.folder)
+    say("with the mode's artefacts: " + "  ".join(f"{name} {value:.5g}" for name, value in plain.items()))
+    check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder), EXCEPTIONS.get(job, {}))
+
+
+@test(each=ALL_JOBS, timeout=120)
+def test_both_sets_of_hooks_give_the_same_report(context, job):
+    """What traced() ran with is --hooks auto: the sparse ones, but under inference mode."""
+    sparse = context.traced(script(job))
+    check_equal(sparse.live["hooks"], "plain" if job == "inference" else "sparse", "hooks of --hooks auto")
+    plain = context.trace_run(script(job), options=("--hooks", "plain"))
+    check_figures(*exact.compare_exactly(plain.folder, sparse.folder, hooks=True), HOOK_EXCEPTIONS.get(job, {}))
 
 
 @test(each=ALL_JOBS, timeout=120)
@@ -102,12 +142,3 @@ def test_lite_level_sees_the_same_blocks(context):
     check(0.9 <= bytes_of["lite"] / bytes_of["full"] <= 1.1, "bytes of all rows:", bytes_of)
     check(any("lite" in line for line in lite.json["limitations"]), "the limits of lite are not in limitations:",
           lite.json["limitations"])
-
-
-@test(each=("plain", "sparse"))
-def test_hook_sets_give_the_same_operators(context, hooks):
-    report = context.trace_run(script("mlp_adamw"), options=("--hooks", hooks))
-    figures, lines = compare.compare(context.reference(script("mlp_adamw")), report.folder, show=SHOWN)
-    say("\n".join(lines))
-    wrong = compare.out_of_bounds(figures)
-    check(not wrong, "out of bounds:", {name: figures[name] for name in wrong})

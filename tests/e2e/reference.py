@@ -56,17 +56,27 @@ def untyped_storage(tensor):
     return tensor.storage()._storage
 
 
+def strided_parts(tensor):
+    """The tensors with storages that a tensor consists of: itself, or the indices and values of a sparse one."""
+    if tensor.layout == torch.strided:
+        return [tensor]
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    return []
+
+
 def storages_of(values):
     """Map storage identity to (storage, bytes) for the CPU tensors in a pytree."""
     found = {}
     for value in tree_flatten(values)[0]:
-        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.layout != torch.strided:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
             continue
         try:
-            storage = untyped_storage(value)
+            for part in strided_parts(value):
+                storage = untyped_storage(part)
+                found[storage._cdata] = (storage, storage.nbytes())
         except (NotImplementedError, RuntimeError):
             continue
-        found[storage._cdata] = (storage, storage.nbytes())
     return found
 
 

@@ -195,6 +195,22 @@ Test(exception, makes_the_operator_that_raised_no_task)
 	model_free(trace.model);
 }
 
+Test(exception, through_a_call_and_its_redispatch_leaves_what_is_around_them)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	call(&trace, 0, OP_MM, ARGUMENTS(0x1000, 64));
+	redispatch(&trace, 1, OP_MM, ARGUMENTS(0x1000, 64));
+	throw(&trace, 2);
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 64));
+	rank = trace_finish(&trace);
+	cr_expect(eq(i64, rank->task_count, 2));
+	cr_expect(eq(u32, rank->blocks[0].user_count, 1));
+	model_free(trace.model);
+}
+
 Test(exception, that_an_operator_catches_itself_changes_nothing)
 {
 	struct trace trace = trace_new(true, false);

@@ -70,6 +70,11 @@ static void run_drop(struct target_state *target, uint32_t run, uint32_t into)
 	target->runs[run].into = into;
 }
 
+static bool run_is_dropped(const struct target_state *target, uint32_t run)
+{
+	return run != NONE && target->runs[run].state == RUN_DROPPED;
+}
+
 /* Decide a candidate whose frame, the innermost one, has ended. */
 static void candidate_end(struct target_state *target, struct thread *thread, const struct operator_frame *frame)
 {
@@ -83,13 +88,20 @@ static void candidate_end(struct target_state *target, struct thread *thread, co
 		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
 }
 
-/* An exception left the frame: what it was about did not happen. */
+/*
+ * An exception left the frame: what it was about did not happen. It belongs to
+ * the nearest frame around it that counts by itself; a call that was dropped
+ * leads here already.
+ */
 static void frame_fail(struct target_state *target, struct thread *thread, const struct operator_frame *frame)
 {
 	size_t around = arrlenu(thread->frames);
 
-	if (frame->kind != FRAME_NESTED && target->runs[frame->run].state != RUN_DROPPED)
-		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
+	if (frame->kind == FRAME_NESTED || target->runs[frame->run].state == RUN_DROPPED)
+		return;
+	while (around && run_is_dropped(target, thread->frames[around - 1].run))
+		around--;
+	run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
 }
 
 void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth)
@@ -135,10 +147,10 @@ bool run_has(const struct target_state *target, const struct run *run, uint8_t f
 	       (target->operator_flags[run->operator_] & flag);
 }
 
-/* A dropped run leads to a redispatch, which ran, or to a run around it, which started earlier: no cycle. */
+/* A dropped run leads to its redispatch, or to a run around it that was not dropped by then: no cycle. */
 uint32_t run_resolve(const struct target_state *target, uint32_t run)
 {
-	while (run != NONE && target->runs[run].state == RUN_DROPPED)
+	while (run_is_dropped(target, run))
 		run = target->runs[run].into;
 	return run;
 }
