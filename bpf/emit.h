@@ -8,6 +8,7 @@
 /* Set by the loader: the reader is woken when so many bytes wait; it also polls. */
 const volatile __u32 wake_bytes __weak = 1 << 20;
 
+/* Of so many records and one more, one asks how full the ring is: the reader polls besides. */
 #define WAKE_CHECK_MASK 15
 
 static __always_inline void event_fill(struct event *event, const struct hit *hit, __u16 kind, __u32 size, __u8 depth)
@@ -31,7 +32,6 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 
 	if (!counter)
 		return false;
-	/* How full the ring is need not be asked each time. */
 	if (!(counter->produced++ & WAKE_CHECK_MASK))
 		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes;
 	error = bpf_ringbuf_output(&events, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);

@@ -2,9 +2,10 @@
 /*
  * Which operator frames are alive, without return probes. A frame is alive while
  * it lies above the stack pointer and its return address still stands in its
- * place. Both can be true by accident after it returned, so two facts overrule
- * them: autograd was excluded when it was entered but is not any more, and the
- * thread's Python code has moved on.
+ * place. Both can be true by accident after it returned, so more facts overrule
+ * them: autograd was excluded when it was entered but is not any more (guarded);
+ * the hook that is hit cannot be reached below it (sealed, leaf; for factories
+ * operator.bpf.c); the thread's Python code has moved on.
  */
 #ifndef HDTRACE_BPF_LIVENESS_H
 #define HDTRACE_BPF_LIVENESS_H

@@ -146,8 +146,6 @@ static __always_inline void factory_check(
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
 {
-	frame->operator_ = description->operator_;
-	frame->hook = description->hook;
 	frame->guarded = autograd_is_excluded(hit, excluded);
 	frame->sealed = frame->guarded && (excluded & hit->settings->keys_inplace);
 	frame->leaf = !!(description->flags & HOOK_LEAF);
@@ -246,7 +244,6 @@ int operator_invoked(struct pt_regs *context)
 	frames_forget(thread);
 	frame = &thread->frames[0];
 	frame->guarded = frame->sealed = frame->leaf = frame->fill = 0;
-	frame->hook = HOOK_REDISPATCH;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);
 	record = RECORD_HEAD(thread, invoked_event);

@@ -23,14 +23,12 @@ struct call_frame {
 
 struct operator_frame {
 	struct call_frame call;
-	__u64 stack; /* identity of the Python stack at entry */
-	__u16 operator_;
-	__u8 hook;
+	__u64 stack;  /* identity of the Python stack at entry */
 	__u8 guarded; /* autograd was excluded at entry */
 	__u8 sealed;  /* and the in-place level too */
 	__u8 leaf;    /* of a HOOK_LEAF */
 	__u8 fill;    /* of a HOOK_FILL */
-	__u8 reserved;
+	__u8 reserved[4];
 };
 
 /*
@@ -101,7 +99,7 @@ struct thread_state {
 	__u64 keys_address; /* of the thread's dispatch key sets, 0: not looked up */
 	__u32 frame_count;  /* operator frames that were alive at the last hit */
 	__u32 running;      /* index + 1 of the frame that certainly runs, 0: none */
-	__u64 filled;       /* address of the last allocation inside an operator */
+	__u64 filled;       /* address of the last allocation inside an operator: factory_check */
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */

@@ -36,9 +36,9 @@ enum event_kind {
 	EVENT_KERNEL_KINDS,   /* kinds from here on are made in user space: capture.h */
 };
 
-/* Where an operator was seen: enum in operator_event.hook. */
+/* Where an operator was seen: operator_event.hook. */
 enum operator_hook {
-	/* at::_ops::X::call: X runs if no redispatch of X follows inside this frame. */
+	/* at::_ops::X::call: X may run itself; what comes inside this frame decides (user/model/operator.c). */
 	HOOK_CALL = 0,
 	/* at::_ops::X::redispatch or a call site of it with backend keys only: X runs. */
 	HOOK_REDISPATCH = 1,
@@ -180,7 +180,7 @@ enum loss_reason {
 	LOSS_REASONS,
 };
 
-/* One for each target, in a map: what was produced and what was lost. */
+/* One for each target: what was produced and what was lost. */
 struct event_counters {
 	__u64 produced; /* records that the programs tried to send */
 	__u64 received; /* of them, those that user space got; filled in there */

@@ -5,6 +5,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,13 +115,15 @@ static void check_lockdown(struct doctor *doctor)
 static void check_capabilities(struct doctor *doctor)
 {
 	static const struct {
-		int bit;
+		int bit, or_bit;
 		const char *name, *why;
 	} needed[] = {
-		{39, "CAP_BPF", "load programs"},
-		{38, "CAP_PERFMON", "set probes, be told of new mappings"},
-		{19, "CAP_SYS_PTRACE", "read names from the job's memory"},
-		{21, "CAP_SYS_ADMIN", "open the files that a job has mapped"},
+		{CAP_BPF, CAP_SYS_ADMIN, "CAP_BPF", "load programs"},
+		{CAP_PERFMON, CAP_SYS_ADMIN, "CAP_PERFMON", "set probes, be told of new mappings"},
+		{CAP_SYS_PTRACE, CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "read names from the job's memory"},
+		{CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE, "CAP_DAC_READ_SEARCH", "look into the jobs of other users"},
+		{CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, "CAP_CHECKPOINT_RESTORE",
+			"open the files that a job has mapped"},
 	};
 	unsigned long long effective = 0;
 	FILE *file = fopen("/proc/self/status", "re");
@@ -132,7 +135,8 @@ static void check_capabilities(struct doctor *doctor)
 	if (file)
 		fclose(file);
 	for (size_t index = 0; index < sizeof(needed) / sizeof(needed[0]); index++)
-		check_add(doctor, effective >> needed[index].bit & 1 ? GOOD : BAD, needed[index].name,
+		check_add(doctor, (effective >> needed[index].bit | effective >> needed[index].or_bit) & 1 ? GOOD : BAD,
+			needed[index].name,
 			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service",
 			"capability to %s", needed[index].why);
 }

@@ -145,7 +145,7 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 		return 0;
 	/* Who reads the summary may have gone; the reports of other ranks are written all the same. */
 	error = report_summary(rank, out);
-	fprintf(out, "  reports           %s/rank_%d/\n\n", folder, rank->rank);
+	fprintf(out, "reports     %s/rank_%d/\n\n", folder, rank->rank);
 	return error == -EIO ? 0 : error;
 }
 

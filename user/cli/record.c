@@ -34,18 +34,18 @@ struct arguments {
 };
 
 #define COMMON_OPTIONS                                                                                                 \
-	{"output", 'o', "FOLDER", 0, "where the capture and the reports go (" FOLDER_DEFAULT ")", 0},                  \
+	{"output", 'o', "FOLDER", 0, "where everything goes (" FOLDER_DEFAULT ")", 0},                                 \
 		{"duration", 'd', "SECONDS", 0, "stop after so long", 0},                                              \
 		{"steps", KEY_STEPS, "N", 0, "stop after N completed optimizer steps", 0},                             \
 		{"level", KEY_LEVEL, "LEVEL", 0,                                                                       \
-			"full (default), or lite: operators and blocks without users and Python stacks", 0},           \
+			"full (default), or lite: operators and blocks without users, phases and Python stacks", 0},   \
 		{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0},                  \
 		{"ring-size", KEY_RING_SIZE, "BYTES", 0, "buffer between kernel and hdtrace, a power of two (64M)",    \
 			0},                                                                                            \
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},                   \
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},                                 \
 		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},                                      \
-		{"stats", KEY_STATS, NULL, 0, "print what the programs cost in the kernel", 0},                        \
+		{"stats", KEY_STATS, NULL, 0, "print what the tracing cost", 0},                                       \
 		{"quiet", 'q', NULL, 0, "print errors only", 0},                                                       \
 	{                                                                                                              \
 		"verbose", 'v', NULL, 0, "print what is probed", 0                                                     \

@@ -14,7 +14,6 @@
  *   excluded, and when an operator came inside it with autograd excluded,
  *   which then is part of it.
  * - What a dropped run did belongs to the redispatch, else to the frame around.
- *
  * - An operator inside which an exception is thrown did not run, unless it goes
  *   on to allocate: then it caught the exception itself.
  *
@@ -342,14 +341,13 @@ int operator_tensors(struct target_state *target, const struct tensors_event *ev
 	return 0;
 }
 
-/* The trace is over: every frame has ended. */
+/* The trace is over: every frame has ended. A step that this cuts short is no completed one. */
 void operators_end(struct target_state *target)
 {
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++) {
 		struct thread *thread = target->threads[i].value;
 
 		thread_trim(target, thread, 0);
-		/* A step that the trace's end cut short is no completed one. */
 		gradient_settle(target, thread);
 	}
 }

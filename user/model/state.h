@@ -50,9 +50,9 @@ enum allocation_flag {
 	ALLOCATION_SCRATCH = 1 << 3,     /* freed while the frame that made it was alive: Workspace */
 	ALLOCATION_PARAMETER = 1 << 4,   /* a leaf that gradients were made for */
 	ALLOCATION_GRADIENT = 1 << 5,    /* stored as the gradient of a leaf */
-	ALLOCATION_TRACKED = 1 << 7,     /* a row, unless it is scratch of an operator that is no task */
-	ALLOCATION_LIFTED = 1 << 8,      /* its first user is an OPERATOR_LIFT */
-	ALLOCATION_USED = 1 << 9,        /* it has a user */
+	ALLOCATION_TRACKED = 1 << 6,     /* a row, unless it is scratch of an operator that is no task */
+	ALLOCATION_LIFTED = 1 << 7,      /* its first user is an OPERATOR_LIFT */
+	ALLOCATION_USED = 1 << 8,        /* it has a user */
 };
 
 /* One lifetime of one address. */

@@ -29,7 +29,7 @@
 /* Where perf events are forbidden, maps are read again and again instead. */
 #define RESCAN_NANOSECONDS (NANOSECONDS / 20)
 
-/* Planning races with a target that is importing its libraries, and the ring with one that fills it. */
+/* Planning races with a target that is importing its libraries, and reading with one that fills the ring. */
 #define RECORDER_NICE (-10)
 
 struct recorder {
@@ -475,19 +475,8 @@ static void targets_finish(struct recorder *recorder)
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
 	tracer_read(session->tracer);
 	session_keep_losses(session);
-	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
-		struct target *target = session->targets[index];
-		struct event_counters counters;
-
-		recorder->result->targets += target->announced;
-		if (tracer_counters(session->tracer, target->index, &counters))
-			continue;
-		for (int reason = 0; reason < LOSS_REASONS; reason++)
-			recorder->result->lost += counters.lost[reason];
-		recorder->result->lost += target->lost_code + target->lost_capture;
-	}
-	recorder->result->events = session->records;
-	recorder->result->bytes = session->capture ? capture_writer_bytes(session->capture) : 0;
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		recorder->result->targets += session->targets[index]->announced;
 }
 
 static void recorder_close(struct recorder *recorder)

@@ -36,8 +36,7 @@ struct record_result {
 	int signal;        /* that ended the trace, 0: none */
 	pid_t command_pid; /* of a started command, 0: none */
 	bool command_ended;
-	int command_status; /* as waitpid gives it, once it has ended */
-	uint64_t events, bytes, lost;
+	int command_status;   /* as waitpid gives it, once it has ended */
 	unsigned int targets; /* processes that were probed */
 };
 

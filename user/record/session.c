@@ -13,6 +13,9 @@
 
 #include "containers/containers.h"
 
+/* The only one whose allocator is followed. */
+#define DEVICE "cpu"
+
 uint64_t monotonic_now(void)
 {
 	struct timespec now;
@@ -236,9 +239,11 @@ int target_describe(struct session *session, struct target *target)
 	const struct library_plan *torch = target->libraries[LIBRARY_TORCH_CPU];
 	int error = session_capture_open(session);
 	yajl_gen json = error ? NULL : json_begin();
+	struct utsname system;
 
 	if (!json)
 		return error ? error : -ENOMEM;
+	uname(&system);
 	target_rank(session, target);
 	json_number(json, "pid", target->process.pid);
 	json_number(json, "uid", target->process.uid);
@@ -246,6 +251,8 @@ int target_describe(struct session *session, struct target *target)
 	json_text(json, "executable", target->process.executable);
 	json_number(json, "rank", target->rank);
 	json_text(json, "rank_source", target->rank_source);
+	json_text(json, "device", DEVICE);
+	json_text(json, "kernel_version", system.release);
 	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
 	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
 	json_flag(json, "from_start", target->from_start);

@@ -114,7 +114,7 @@ void invoked_forget(struct target *target);
  * looks at what it has mapped and probes what is new.
  */
 int target_add(struct session *session, pid_t pid, struct target **target);
-/* Its place in the job, unless it has one: the first time that it is needed. */
+/* Give it its place in the job, unless it has one already. */
 void target_rank(const struct session *session, struct target *target);
 int candidate_add(struct session *session, pid_t pid);
 struct target *target_find(struct session *session, pid_t pid);
@@ -128,16 +128,17 @@ const struct mapped_file *library_file_of(
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
+/* Take the probes off, and forget what was known of the process image. */
+void target_forget_image(struct session *session, struct target *target);
+void targets_free(struct session *session);
 
 /* statistics.c: where the time went, for --stats */
 void statistics_tell(const struct session *session);
 
-/* hooks.c */
+/* hooks.c: the sparse or the plain set of operator hooks, and the change to the latter. */
 void hook_set_choose(const struct session *session, struct target *target);
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
 /* Inference mode began at that time: only the plain set of hooks sees its operators. */
 void target_use_plain(struct session *session, struct target *target, uint64_t since_ns);
-void target_forget_image(struct session *session, struct target *target);
-void targets_free(struct session *session);
 
 #endif

@@ -41,7 +41,7 @@ static const struct {
 
 static const char *const LIMITATIONS[] = {
 	"Sizes are those of live blocks; memory that the allocator holds beside them is not in the report.",
-	"Memory that no allocator of PyTorch gave out is not seen: numpy, shared memory, libraries, device contexts.",
+	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
 	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
 	"Categories are known from phases and from gradients being stored; modules are not named.",
 	"stream_id is 0: allocations do not show their stream.",
@@ -51,12 +51,12 @@ static const char *const LIMITATIONS[] = {
 	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
 	"when they were not used."
 #define LIMITATION_LITE                                                                                                \
-	"Traced at level lite: no users, Python stacks, phases, steps or categories, and operators that make no "      \
-	"storage "                                                                                                     \
-	"are left out."
+	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
+	"are left out, and those that raise are not told from others."
 #define LIMITATION_INFERENCE                                                                                           \
 	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
 	"missing (live.target.inference_gap_ns)."
+#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
@@ -275,8 +275,6 @@ static void put_metadata(struct report *report)
 		json_put_tree(json, METADATA_AFTER_RANK[i], tree_get(report->target, METADATA_AFTER_RANK[i]));
 	json_object_end(json);
 }
-
-#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
 
 static void put_children(struct json *json, yajl_val end)
 {

@@ -11,7 +11,7 @@ struct process {
 	pid_t pid;
 	int pidfd; /* readable when the process has ended */
 	uid_t uid;
-	char *command;     /* arguments joined by spaces, or the name in brackets */
+	char *command;     /* arguments joined by spaces, or the name of a process without arguments */
 	char *executable;  /* path as the target sees it, NULL when unknown */
 	char *environment; /* as it was at exec: NUL-separated, may be NULL */
 	size_t environment_size;

@@ -21,8 +21,8 @@ enum torch_operator_flag {
 	TORCH_LIFT = 1 << 1,      /* adopts a storage that was made outside of dispatch */
 	/* The argument places may be wrong: unknown types, or the schema is missing or does not fit. */
 	TORCH_UNCERTAIN = 1 << 2,
-	TORCH_ALIASES = 1 << 4,   /* view or in-place: its results share the storage of an argument */
 	TORCH_NO_SCHEMA = 1 << 3, /* the name is the C++ one: overload and name are not told apart */
+	TORCH_ALIASES = 1 << 4,   /* view or in-place: its results share the storage of an argument */
 };
 
 struct torch_function {
