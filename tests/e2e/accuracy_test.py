@@ -70,7 +70,7 @@ def test_accuracy(context, job):
 def test_both_sets_of_hooks_give_the_same_report(context, job):
     """What traced() ran with is --hooks auto: the sparse ones, but under inference mode."""
     sparse = context.traced(script(job))
-    check_equal(sparse.live["hooks"], "plain" if job == "inference" else "sparse", "hooks of --hooks auto")
+    check_equal(sparse.live["target"]["hooks"], "plain" if job == "inference" else "sparse", "hooks of --hooks auto")
     plain = context.trace_run(script(job), options=("--hooks", "plain"))
     check_figures(*exact.compare_exactly(plain.folder, sparse.folder, hooks=True), HOOK_EXCEPTIONS.get(job, {}))
 
