@@ -13,12 +13,6 @@ ANY = (0, 1000)
 
 # Where something else than a dispatch mode's own doing remains: job -> figures with other bounds than exact.EXACT.
 EXCEPTIONS = {
-    # Sparse hooks: index_put right behind zeros in C++ is taken for a part of it. The bounds.
-    "attention": compare.BOUNDS,
-    # Sparse hooks: mul of a conjugated tensor is seen as its fallback's empty_strided; the fallback's clone, a
-    # boxed kernel, is seen by no hook. Two places in each job.
-    "mathematics": {"tasks": (98, 100), "extra_tasks": (0, 1), "rows": (97, 100), "plot": (97, 100)},
-    "jacobian": {"tasks": (98.5, 100), "extra_tasks": (0, 1), "rows": (98, 100), "plot": (96, 100)},
     # A sparse tensor has no storage of its own: as an argument it makes no user, and what only reads it
     # (_indices, _values, is_coalesced, zero_) is no task. Its blocks are exact.
     "sparse_embeddings": {"tasks": (89, 100), "users": (77, 100)},
@@ -29,9 +23,6 @@ EXCEPTIONS = {
 
 # The same between the plain and the sparse hooks.
 HOOK_EXCEPTIONS = {
-    "attention": compare.BOUNDS,
-    "mathematics": EXCEPTIONS["mathematics"] | {"lifetime": (98, 100), "users": (98, 100)},
-    "jacobian": EXCEPTIONS["jacobian"] | {"lifetime": (99, 100), "users": (99, 100)},
     # Plain hooks: add_ of a sparse tensor is seen as the add.out that it calls.
     "sparse_embeddings": {"tasks": (98.5, 100), "extra_tasks": (0, 1.5), "rows": (97, 100)},
     # Plain hooks: Python that C++ calls while a call's frame is (or is believed) alive, a pack hook or a custom
