@@ -112,7 +112,9 @@ static void send(struct model *model, const uint8_t *command, uint64_t time)
 
 	memset(&record, 0, sizeof(record));
 	record.event.time_ns = time;
-	record.event.kind = command[0] % (EVENT_GRADIENT + 1);
+	record.event.kind = command[0] % (EVENT_GRADIENT + 2);
+	if (record.event.kind == EVENT_GRADIENT + 1)
+		record.event.kind = EVENT_THROW;
 	/* The ends of a target are rare: everything after them counts for nothing. */
 	if (command[0] >= 250)
 		record.event.kind = (uint16_t)(EVENT_FINALIZE + command[0] % 3);
@@ -173,6 +175,9 @@ static void check_rank(const struct rank *rank)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));
 }
 
+/* Of the operators by index; the rest have none. */
+static const uint32_t FLAGS_OF[8] = {[3] = OPERATOR_LIFT, [4] = OPERATOR_RANGE_BEGIN, [5] = OPERATOR_RANGE_END};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -184,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	model_target(model, 0, 0, size && data[0] & 2, "{}");
 	model_target(model, 1, 1, size && data[0] & 4, NULL);
 	for (uint16_t i = 0; i < 7; i++)
-		model_operator_name(model, 0, i, "aten.any.default", i == 3 ? OPERATOR_LIFT : 0);
+		model_operator_name(model, 0, i, "aten.any.default", FLAGS_OF[i]);
 	for (size_t at = 1; at + COMMAND_BYTES <= size; at += COMMAND_BYTES)
 		send(model, data + at, at);
 	require(model_finish(model) == 0);
