@@ -30,8 +30,6 @@ HOOK_EXCEPTIONS = {
     "checkpoint_plain": {"tasks": (96, 100)},
     "hooks_and_saving": {"tasks": (97, 100)},
     "custom_function": {"tasks": (76, 100), "leaf": (73, 100), "stack": (73, 100)},
-    # Sparse hooks do not know operators under inference mode; --hooks auto changes to the plain ones there.
-    "inference": dict.fromkeys(compare.BOUNDS, ANY),
 }
 
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
@@ -59,7 +57,7 @@ def test_accuracy(context, job):
 
 @test(each=ALL_JOBS, timeout=120)
 def test_both_sets_of_hooks_give_the_same_report(context, job):
-    """What traced() ran with is --hooks auto: the sparse ones, but under inference mode."""
+    """What traced() ran with is --hooks auto: the sparse ones, which do not know inference mode, but for there."""
     sparse = context.traced(script(job))
     check_equal(sparse.live["target"]["hooks"], "plain" if job == "inference" else "sparse", "hooks of --hooks auto")
     plain = context.trace_run(script(job), options=("--hooks", "plain"))
