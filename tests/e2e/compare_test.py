@@ -161,14 +161,16 @@ def test_exact_comparison_finds_a_start_and_an_end_in_the_wrong_order(context):
 
 @test(needs_bpf=False)
 def test_exact_comparison_finds_one_row_more_or_less(context):
-    check("rows" in exact_faults(context, JOB, "memory", lambda rows: rows.remove(middle(rows))), "a lost row is not found")
+    check("rows" in exact_faults(context, JOB, "memory", lambda rows: rows.remove(middle(rows))),
+          "a lost row is not found")
     check("extra" in exact_faults(context, JOB, "memory", lambda rows: rows.append(dict(middle(rows)))),
           "an extra row is not found")
 
 
 @test(needs_bpf=False)
 def test_exact_comparison_finds_one_task_more_or_less(context):
-    check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.pop(60) and None), "a lost task is not found")
+    check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.pop(60) and None),
+          "a lost task is not found")
     check("extra_tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.insert(60, dict(tasks[60]))),
           "an extra task is not found")
     check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks[60].update(line_num="1")),
