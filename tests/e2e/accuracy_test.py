@@ -25,11 +25,6 @@ EXCEPTIONS = {
 HOOK_EXCEPTIONS = {
     # Plain hooks: add_ of a sparse tensor is seen as the add.out that it calls.
     "sparse_embeddings": {"tasks": (98.5, 100), "extra_tasks": (0, 1.5), "rows": (97, 100)},
-    # Plain hooks: Python that C++ calls while a call's frame is (or is believed) alive, a pack hook or a custom
-    # function, has the stack of that call.
-    "checkpoint_plain": {"tasks": (96, 100)},
-    "hooks_and_saving": {"tasks": (97, 100)},
-    "custom_function": {"tasks": (76, 100), "leaf": (73, 100), "stack": (73, 100)},
 }
 
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
