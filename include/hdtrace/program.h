@@ -78,10 +78,10 @@ enum tracing_level {
 
 /* Layouts of one target. An address of 0 means: not there, leave the feature out. */
 struct target_settings {
-	__u64 keys_got;              /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
-	__u64 keys_backend;          /* a key set within these bits goes to a backend kernel */
-	__u64 keys_autograd;         /* the autograd functionality bits */
-	__u64 keys_inplace;          /* the ADInplaceOrView bit */
+	__u64 keys_got;      /* pair {TLS module, offset} of c10::impl::raw_local_dispatch_key_set */
+	__u64 keys_backend;  /* a key set within these bits goes to a backend kernel */
+	__u64 keys_autograd; /* the autograd functionality bits */
+	__u64 keys_inplace;  /* the ADInplaceOrView bit */
 	__u64 keys_fallback; /* Conjugate, Negative, ZeroTensor: resolved, then the operator goes on to its backend */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */

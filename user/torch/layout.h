@@ -15,7 +15,7 @@ struct torch_layout {
 	uint64_t keys_backend;                  /* DispatchKeySet bits that lead to a backend kernel */
 	uint64_t keys_autograd;                 /* AutogradOther, AutogradFunctionality, AutogradNestedTensor */
 	uint64_t keys_inplace;                  /* ADInplaceOrView */
-	uint64_t keys_fallback;         /* Conjugate, Negative, ZeroTensor */
+	uint64_t keys_fallback;                 /* Conjugate, Negative, ZeroTensor */
 	uint64_t keys_excluded_default;         /* c10::default_excluded_set, by which TLS is XORed */
 	uint64_t keys_included_default;         /* c10::default_included_set, likewise */
 	uint16_t tensor_storage;                /* TensorImpl::storage_ */
