@@ -32,6 +32,31 @@ static long tensors_send(__u32 index, struct argument_walk *walk)
 	return 0;
 }
 
+/*
+ * The stack at an operator. Inside an outer one it is that one's, unless Python
+ * runs below it (a pack hook, a custom function): then it is read, but the
+ * position stays the outer one's, by which that is known to be alive.
+ */
+static __always_inline __u32 stack_read_at(struct hit *hit, __u32 offset, __u32 depth, __u64 *identity, __u8 *flags)
+{
+	struct thread_state *thread = hit->thread;
+	struct python_position position = thread->position;
+	__u64 holder = thread->python_holder;
+	__u32 count;
+
+	if (depth && python_innermost(hit) == position.frame) {
+		thread->python_holder = holder;
+		*identity = thread->frames[0].stack;
+		return 0;
+	}
+	count = python_stack_read(hit, offset, identity, flags);
+	if (depth) {
+		thread->position = position;
+		thread->python_holder = holder;
+	}
+	return count;
+}
+
 static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, struct operator_frame *frame, __u32 depth)
 {
@@ -52,11 +77,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 			loss_count(hit->target, LOSS_ARGUMENTS);
 		}
 		size = thread->tensor_count * sizeof(struct tensor_argument);
-		/* Python has not moved while an outer operator is alive: same stack. */
-		if (depth)
-			frame->stack = thread->frames[0].stack;
-		else
-			frame_count = python_stack_read(hit, size, &frame->stack, &flags);
+		frame_count = stack_read_at(hit, size, depth, &frame->stack, &flags);
 	} else if (!depth) {
 		thread->position.frame = 0; /* not read: frames are told by their words alone */
 	}

@@ -101,17 +101,22 @@ def exact_faults(context, job, kind=None, edit=None):
     return wrong
 
 
-def middle(rows):
+def middle(rows, likes=None):
     """A row of the middle that has users and dies."""
     return next(row for row in rows[len(rows) // 2:]
-                if row["is_persistent"] != "1" and len(row["user_tasks"].split("-")) > 1)
+                if row["is_persistent"] != "1" and len(row["user_tasks"].split("-")) > 1 and (not likes or likes(row)))
 
 
-def set_one(field, value):
+def set_one(field, value, likes=None):
     def edit(rows):
-        row = middle(rows)
+        row = middle(rows, likes)
         row[field] = value(row)
     return edit
+
+
+def fraction(row, side):
+    """Where in its task a block starts or ends."""
+    return float(row[side + "_plot_time_stamp"]) - int(row[side + "_time_stamp"])
 
 
 def rename(was, now, phase="backward", count=1):
@@ -134,8 +139,6 @@ def test_exact_comparison_finds_one_fault_in_one_row(context):
             ("lifetime", "end_time_stamp", lambda row: int(row["end_time_stamp"]) + 3),
             ("lifetime", "end_time_stamp", lambda row: compare.PERSISTENT_END),
             ("users", "user_tasks", lambda row: "{" + row["user_tasks"].strip("{}").split("-")[0] + "}"),
-            ("plot", "start_plot_time_stamp", lambda row: row["start_time_stamp"] + ".999999999999"),
-            ("plot", "end_plot_time_stamp", lambda row: row["end_time_stamp"] + ".999999999999"),
             ("phase", "task_name", lambda row: "recompute"),
             ("leaf", "line_num", lambda row: "1"),
             ("stack", "python_stack", lambda row: row["python_stack"] + "|File:a;Line:1;Function:f"),
@@ -146,15 +149,28 @@ def test_exact_comparison_finds_one_fault_in_one_row(context):
 
 
 @test(needs_bpf=False)
+def test_exact_comparison_finds_a_start_and_an_end_in_the_wrong_order(context):
+    """An end before a start of the same task, moved behind it, and the other way round."""
+    first = set_one("start_plot_time_stamp", lambda row: row["start_time_stamp"] + ".000000000001",
+                    lambda row: fraction(row, "start") > 0.6)
+    last = set_one("end_plot_time_stamp", lambda row: row["end_time_stamp"] + ".999999999999",
+                   lambda row: 0.3 < fraction(row, "end") < 0.4)
+    for edit in (first, last):
+        check("plot" in exact_faults(context, JOB, "memory", edit), "a wrong order is not found")
+
+
+@test(needs_bpf=False)
 def test_exact_comparison_finds_one_row_more_or_less(context):
-    check("rows" in exact_faults(context, JOB, "memory", lambda rows: rows.remove(middle(rows))), "a lost row is not found")
+    check("rows" in exact_faults(context, JOB, "memory", lambda rows: rows.remove(middle(rows))),
+          "a lost row is not found")
     check("extra" in exact_faults(context, JOB, "memory", lambda rows: rows.append(dict(middle(rows)))),
           "an extra row is not found")
 
 
 @test(needs_bpf=False)
 def test_exact_comparison_finds_one_task_more_or_less(context):
-    check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.pop(60) and None), "a lost task is not found")
+    check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.pop(60) and None),
+          "a lost task is not found")
     check("extra_tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks.insert(60, dict(tasks[60]))),
           "an extra task is not found")
     check("tasks" in exact_faults(context, JOB, "tasks", lambda tasks: tasks[60].update(line_num="1")),

@@ -12,6 +12,9 @@ figures are those of compare.py, counted after that. What it undoes:
          without one. The row that the functional operator makes is joined to the
          block that is really worked on: its users are that block's users and its
          end is that block's end.
+ conj    the mode sees the clone by which the fallback for conjugated tensors prepares
+         an argument, inside the operator; in hdtrace it is that operator's
+         Workspace. It goes, and what it read is read by the operator.
  detach  the mode shows a detach for each saved variable that is unpacked, and
          hides those of nn.Parameter. They are no anchors of the alignment, and
          every index is counted without them. An hdtrace detach that the
@@ -64,6 +67,9 @@ PAIRS = (
 PAIR_OF = {(pair.reference, pair.hdtrace): pair for pair in PAIRS}
 CANONICAL = {pair.reference: pair.hdtrace for pair in PAIRS}
 
+# Resolves a conjugated argument inside the operator that stands next (ConjugateFallback.cpp).
+RESOLVING = "aten.clone.default"
+
 # Detaches of hdtrace's that the reference cannot have, since modes are off there: (name, file).
 HIDDEN_DETACHES = (
     ("aten.detach.default", r"/torch/nn/parameter\.py$"),  # nn.Parameter(tensor)
@@ -74,7 +80,7 @@ HIDDEN_DETACHES = (
 # by at::_ops, past the dispatcher's table.
 INNER = {
     "aten._index_put_impl_.default": "aten.index_put_.default",
-    "aten.logical_and.out": "aten.logical_and.default",
+    "aten.logical_and.out": "aten.logical_and_.default",
     "aten.add.out": "aten.add_.Tensor",
 }
 
@@ -130,8 +136,10 @@ class Report:
             [task for task in tasks if task["node_name"] not in UNALIGNED_NODES]
         self.indices = [int(task["task_index"]) for task in self.tasks]
         self.kept = set(self.indices)
-        self.rows = [Row(row, self) for row in read_csv(folder, rank, "memory")
-                     if row["type"] not in IGNORED_TYPES and row["task_name"] != "initialization"]
+        rows = [row for row in read_csv(folder, rank, "memory") if row["task_name"] != "initialization"]
+        self.rows = [Row(row, self) for row in rows if row["type"] not in IGNORED_TYPES]
+        self.scratch = {(self.place(int(row["start_time_stamp"])), int(row["size"]))
+                        for row in rows if row["type"] in IGNORED_TYPES}
 
     def place(self, task):
         """How many kept tasks come before this index."""
@@ -144,6 +152,14 @@ class Report:
             row.start = bisect.bisect_left(places, row.start)
             row.end = None if row.end is None else bisect.bisect_left(places, row.end)
             row.users = [bisect.bisect_left(places, user) for user in row.users if user in kept]
+
+    def fold(self, place):
+        """Make the task at this place, with its row, a part of the next one."""
+        self.rows = [row for row in self.rows if row.start != place]
+        for row in self.rows:
+            row.users = sorted({place + 1 if user == place else user for user in row.users})
+        self.renumber([other for other in range(len(self.tasks)) if other != place])
+        del self.tasks[place], self.indices[place]
 
     def detaches_before(self, places):
         """Number of aligned tasks -> detach tasks that stand there."""
@@ -184,6 +200,21 @@ def worked_on(row, want, got_identities):
              if (block.start, block.size, -1 if row.end is None else row.end, tuple(block.users + row.users))
              in got_identities]
     return (whole or found or [None])[0]
+
+
+def align_tasks(want, got, hooks):
+    names = {} if hooks else CANONICAL
+    return align(*([names.get(task["node_name"], task["node_name"]) for task in side.tasks] for side in (want, got)))
+
+
+def undo_fallbacks(want, got, aligned):
+    """Fold the clones of the conjugate fallback into the operators that they are inside of."""
+    counterpart = dict(aligned)
+    for place in sorted(set(range(len(want.tasks) - 1)) - set(counterpart), reverse=True):
+        made = [row for row in want.rows if row.start == place]
+        if want.tasks[place]["node_name"] == RESOLVING and len(made) == 1 and made[0].users == [place + 1] \
+                and made[0].end == place + 2 and (counterpart.get(place + 1), made[0].size) in got.scratch:
+            want.fold(place)
 
 
 def undo_pairs(want, got, aligned):
@@ -290,9 +321,9 @@ def compare_exactly(reference, hdtrace, rank="0", reference_rank=None, hooks=Fal
     got = Report(hdtrace, rank, hooks)
     if not want.rows or not want.tasks:
         raise ValueError(f"{reference}: the reference's report is empty")
-    canonical = {} if hooks else CANONICAL
-    aligned = align(*([canonical.get(task["node_name"], task["node_name"]) for task in side.tasks]
-                      for side in (want, got)))
+    if not hooks:
+        undo_fallbacks(want, got, align_tasks(want, got, hooks))
+    aligned = align_tasks(want, got, hooks)
     want.renumber([i for i, _ in aligned])
     got.renumber([j for _, j in aligned])
     faults = undo_pairs(want, got, aligned)

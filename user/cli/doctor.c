@@ -27,6 +27,7 @@
 #define KERNEL_MAJOR 6 /* uprobe_multi came with 6.6 */
 #define KERNEL_MINOR 6
 #define TEST_RING_SIZE (1u << 20)
+#define NAME_COLUMNS 22          /* CAP_CHECKPOINT_RESTORE */
 #define KIB_FOR_RING (256 << 10) /* the default ring four times over */
 
 enum verdict { GOOD, NOTE, BAD };
@@ -295,9 +296,9 @@ static void text_print(const struct doctor *doctor)
 	for (ptrdiff_t index = 0; index < arrlen(doctor->checks); index++) {
 		const struct check *check = &doctor->checks[index];
 
-		printf("%s  %-16s %s\n", marks[check->verdict], check->name, check->text);
+		printf("%s  %-*s %s\n", marks[check->verdict], NAME_COLUMNS, check->name, check->text);
 		if (check->remedy)
-			printf("      %-16s -> %s\n", "", check->remedy);
+			printf("      %-*s -> %s\n", NAME_COLUMNS, "", check->remedy);
 	}
 }
 

@@ -23,7 +23,8 @@ def collate(items):
 table, cell, gates, head = nn.Embedding(20, 6), nn.GRUCell(6, 10), nn.LSTMCell(10, 10), nn.Linear(10, 1)
 layers = nn.ModuleList([table, cell, gates, head])
 optimizer = torch.optim.Adadelta(layers.parameters())
-for tokens, lengths, labels in DataLoader(Sentences(), batch_size=4, shuffle=True, collate_fn=collate, pin_memory=False):
+loader = DataLoader(Sentences(), batch_size=4, shuffle=True, collate_fn=collate, pin_memory=False)
+for tokens, lengths, labels in loader:
     vectors = table(tokens)
     hidden, state = torch.zeros(4, 10), None
     for place in range(tokens.shape[1]):

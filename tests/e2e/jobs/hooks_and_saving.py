@@ -13,7 +13,8 @@ norms = []
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.inner, self.last = nn.Linear(8, 24), nn.Sequential(nn.Linear(24, 24), nn.GELU()), nn.Linear(24, 2)
+        self.first, self.last = nn.Linear(8, 24), nn.Linear(24, 2)
+        self.inner = nn.Sequential(nn.Linear(24, 24), nn.GELU())
         self.inner.register_forward_hook(lambda module, inputs, output: output.sin())
         self.last.register_full_backward_hook(lambda module, inputs, outputs: norms.append(outputs[0].norm()))
         self.first.register_forward_pre_hook(lambda module, inputs: (inputs[0].clamp(-2, 2),))

@@ -1,4 +1,4 @@
-"""Weights that are computed: pruning, weight norm, parametrize; an average of weights, a scheduler, clipping by value."""
+"""Weights that are computed: pruning, weight norm, parametrize; averaged weights, a scheduler, clipping by value."""
 import copy
 
 import torch
