@@ -126,6 +126,17 @@ def test_unprivileged_user_is_told_what_is_missing(context):
 
 
 @test
+def test_root_that_may_not_open_mapped_files_is_told(context):
+    """A container's root: BPF is allowed, /proc/PID/map_files is not."""
+    job = context.trained("loop")
+    dropped = "-sys_admin,-checkpoint_restore"
+    check_refused(context.run("setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}", context.hdtrace, "-p",
+                              job.pid, "-d", "2", "-o", context.path("out")), "permission", codes=(FAILED,))
+    check_nothing_left(context)
+    context.wait_steps(job, 2)
+
+
+@test
 def test_job_of_another_user_can_be_traced_by_root(context):
     job = context.start("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", PYTHON,
                         program_path("loop"))

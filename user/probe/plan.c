@@ -125,6 +125,12 @@ static bool python_version_read(const struct library_plan *plan, unsigned int *m
 	return true;
 }
 
+/* The programs know no frames of C between those of Python, and no tags in their pointers (3.12 and later). */
+static bool python_is_walked(const struct python_layout *layout)
+{
+	return layout->frame.owner_skip == PYTHON_OWNER_NONE && !layout->frame.tag_mask;
+}
+
 static void python_plan(struct library_plan *plan)
 {
 	const struct elf_symbol *runtime = elf_file_symbol(plan->elf, "_PyRuntime");
@@ -141,10 +147,13 @@ static void python_plan(struct library_plan *plan)
 	plan->version_major = (int)major;
 	plan->version_minor = (int)minor;
 	plan->python = python_layout_find(major, minor);
-	if (plan->python)
+	if (plan->python && python_is_walked(plan->python)) {
 		plan_find(plan, true, false, NULL, "CPython %u.%u", major, minor);
-	else
-		plan_find(plan, false, false, remedy, "CPython %u.%u is unknown", major, minor);
+		return;
+	}
+	plan_find(plan, false, false, remedy, "CPython %u.%u is %s", major, minor,
+		plan->python ? "not walked yet" : "unknown");
+	plan->python = NULL;
 }
 
 /* --- all ------------------------------------------------------------------------------ */

@@ -14,33 +14,48 @@
 
 #define INFERENCE_WORD "inference_mode"
 
-void hook_set_choose(const struct session *session, struct target *target)
+/* The planned library behind a target's libtorch_cpu. */
+static struct planned_library *torch_of(struct session *session, const struct target *target)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
+		if (session->libraries[index].plan == target->libraries[LIBRARY_TORCH_CPU])
+			return &session->libraries[index];
+	return NULL;
+}
+
+static int hook_set_use(struct session *session, struct target *target, enum hook_set_kind set)
+{
+	struct library_plan *plan = torch_of(session, target)->plan;
+	ptrdiff_t findings = arrlen(plan->findings);
+	int error = set == HOOK_SET_PLAIN && plan->torch ? plain_hooks_plan(plan) : 0;
+
+	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU], findings);
+	if (!error)
+		target->hook_set = set;
+	return error;
+}
+
+int hook_set_choose(struct session *session, struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
+	bool plain =
+		session->options->hooks == HOOKS_PLAIN || !arrlen(plan->sets[HOOK_SET_SPARSE].hooks) ||
+		(session->options->hooks == HOOKS_AUTO && process_program_mentions(&target->process, INFERENCE_WORD));
 
-	target->hook_set = HOOK_SET_SPARSE;
-	if (session->options->hooks == HOOKS_PLAIN || !arrlen(plan->sets[HOOK_SET_SPARSE].hooks))
-		target->hook_set = HOOK_SET_PLAIN;
-	else if (session->options->hooks == HOOKS_AUTO && process_program_mentions(&target->process, INFERENCE_WORD))
-		target->hook_set = HOOK_SET_PLAIN;
-	target->settings.plain = target->hook_set == HOOK_SET_PLAIN;
+	target->settings.plain = plain;
+	return hook_set_use(session, target, plain ? HOOK_SET_PLAIN : HOOK_SET_SPARSE);
 }
 
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
-	struct planned_library *library = library_plan_of(session, target->process.pid, file, LIBRARY_TORCH_CPU);
-	const struct hook_set *set;
+	struct planned_library *library = torch_of(session, target);
+	const struct hook_set *set = &library->plan->sets[target->hook_set];
+	size_t count = arrlenu(set->hooks), used = 0;
 	uint64_t *cookies, *offsets;
-	size_t count, used = 0;
-	int *first, link, error;
+	int *first, link;
 
-	if (!library || !library->plan->torch)
-		return library ? 0 : -ENOENT;
-	error = target->hook_set == HOOK_SET_PLAIN ? plain_hooks_plan(library->plan) : 0;
-	set = &library->plan->sets[target->hook_set];
-	count = arrlenu(set->hooks);
-	if (error || !count)
-		return error;
+	if (!count)
+		return 0;
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);
@@ -73,8 +88,9 @@ static int plain_attach(struct session *session, struct target *target)
 	if (error)
 		return error;
 	file = library_file_of(files, target, LIBRARY_TORCH_CPU);
-	target->hook_set = HOOK_SET_PLAIN;
-	error = file ? operators_probe(session, target, file) : -ENOENT;
+	error = file ? hook_set_use(session, target, HOOK_SET_PLAIN) : -ENOENT;
+	if (!error)
+		error = operators_probe(session, target, file);
 	maps_free(files);
 	return error;
 }

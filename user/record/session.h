@@ -121,8 +121,8 @@ struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
-struct planned_library *library_plan_of(
-	struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role);
+/* Tell what was found out about a library from the finding `first` on: what is bad, and all when --verbose. */
+void findings_tell(const struct session *session, const struct library_plan *plan, const char *path, ptrdiff_t first);
 const struct mapped_file *library_file_of(
 	const struct mapped_file *files, const struct target *target, enum library_role role);
 /* The number of the link, or a negative errno. */
@@ -136,7 +136,7 @@ void targets_free(struct session *session);
 void statistics_tell(const struct session *session);
 
 /* hooks.c: the sparse or the plain set of operator hooks, and the change to the latter. */
-void hook_set_choose(const struct session *session, struct target *target);
+int hook_set_choose(struct session *session, struct target *target);
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
 /* Inference mode began at that time: only the plain set of hooks sees its operators. */
 void target_use_plain(struct session *session, struct target *target, uint64_t since_ns);

@@ -139,9 +139,9 @@ void targets_free(struct session *session)
 /* --- libraries ------------------------------------------------------------------ */
 
 /* Tell what is wrong with a library, once. */
-static void findings_tell(const struct session *session, const struct library_plan *plan, const char *path)
+void findings_tell(const struct session *session, const struct library_plan *plan, const char *path, ptrdiff_t first)
 {
-	for (ptrdiff_t index = 0; index < arrlen(plan->findings); index++) {
+	for (ptrdiff_t index = first; index < arrlen(plan->findings); index++) {
 		const struct plan_finding *finding = &plan->findings[index];
 
 		if (!finding->good || session->options->verbose)
@@ -151,44 +151,52 @@ static void findings_tell(const struct session *session, const struct library_pl
 	}
 }
 
-struct planned_library *library_plan_of(
-	struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role)
+/* The plan for a mapped file, made once for each inode; `found` is valid until the next call. */
+static int library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role,
+	struct planned_library **found)
 {
 	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
 	int fd, error;
 
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		if (session->libraries[index].device == file->device && session->libraries[index].inode == file->inode)
-			return &session->libraries[index];
+		if (session->libraries[index].device == file->device &&
+			session->libraries[index].inode == file->inode) {
+			*found = &session->libraries[index];
+			return 0;
+		}
+	*found = NULL;
 	library.plan = calloc(1, sizeof(*library.plan));
 	if (!library.plan)
-		return NULL;
+		return -ENOMEM;
 	fd = mapped_file_open(pid, file);
 	error = fd < 0 ? fd : library_plan_make(fd, role, library.plan);
 	if (fd >= 0)
 		close(fd);
 	if (error) {
-		/* A process that has gone says nothing about the file: try again with the next one. */
-		if (error != -ENOENT && error != -ESRCH)
-			session_tell(session, "%s: cannot be read as a library: %s", file->path, strerror(-error));
 		library_plan_free(library.plan);
 		free(library.plan);
-		return NULL;
+		return error;
 	}
 	if (role != LIBRARY_PYTHON || library.plan->python_runtime)
-		findings_tell(session, library.plan, file->path);
+		findings_tell(session, library.plan, file->path, 0);
 	arrput(session->libraries, library);
-	return &arrlast(session->libraries);
+	*found = &arrlast(session->libraries);
+	return 0;
 }
 
 static int library_take(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
 {
-	struct planned_library *library = library_plan_of(session, target->process.pid, file, role);
-	int error;
+	struct planned_library *library;
+	int error = library_plan_of(session, target->process.pid, file, role, &library);
 
+	if (error == -EPERM || error == -EACCES)
+		return error;
+	/* A process that has gone says nothing about the file: the next one with it will. */
+	if (error && error != -ENOENT && error != -ESRCH)
+		session_tell(session, "%s: cannot be read as a library: %s", file->path, strerror(-error));
 	/* A python program whose interpreter is in a library of its own has nothing to probe. */
-	if (!library || (role == LIBRARY_PYTHON && !library->plan->python_runtime))
+	if (error || (role == LIBRARY_PYTHON && !library->plan->python_runtime))
 		return 0;
 	error = library_plan_bias(library->plan, file->start, file->offset, &target->bias[role]);
 	if (error)
@@ -326,7 +334,9 @@ static int target_probe(struct session *session, struct target *target, const st
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
 	settings_of_python(target);
-	hook_set_choose(session, target);
+	error = hook_set_choose(session, target);
+	if (error)
+		return error;
 	/*
 	 * In the middle of a job the programs look away until all probes are there: what runs meanwhile would be a
 	 * wrong sequence of operators. A job that is still loading PyTorch runs none.
