@@ -3,6 +3,7 @@
 #ifndef HDTRACE_CLI_H
 #define HDTRACE_CLI_H
 
+#include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,5 +52,14 @@ bool size_parse(const char *text, uint64_t *size);
 
 /* Parse "csv,json" into a mask. Returns false for an unknown name. */
 bool formats_parse(const char *text, unsigned int *formats);
+
+/* Keys of the options that every verb with reports has; a verb's own keys start at KEY_VERB. */
+enum output_key { KEY_ALL_BLOCKS = 256, KEY_POOL_NAME, KEY_FORMAT, KEY_VERB };
+
+/*
+ * An argp parser's part for those options; ends the program with a message for
+ * a bad value. Returns ARGP_ERR_UNKNOWN for any other key.
+ */
+error_t output_option_parse(int key, char *text, struct output_options *options, const struct argp_state *state);
 
 #endif

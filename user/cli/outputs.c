@@ -125,6 +125,26 @@ bool formats_parse(const char *text, unsigned int *formats)
 	return *formats != 0;
 }
 
+error_t output_option_parse(int key, char *text, struct output_options *options, const struct argp_state *state)
+{
+	switch (key) {
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case KEY_ALL_BLOCKS:
+		options->all_blocks = true;
+		return 0;
+	case KEY_POOL_NAME:
+		options->report.pool_name = text;
+		return 0;
+	case KEY_FORMAT:
+		if (!formats_parse(text, &options->formats))
+			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
 static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
 {
 	FILE *out = options->summary_to_stderr ? stderr : stdout;

@@ -15,16 +15,7 @@
 #define RING_SIZE_MAX (1ull << 30)
 #define FOLDER_DEFAULT "hdtrace-out"
 
-enum option_key {
-	KEY_STEPS = 256,
-	KEY_LEVEL,
-	KEY_RING_SIZE,
-	KEY_ALL_BLOCKS,
-	KEY_POOL_NAME,
-	KEY_HOOKS,
-	KEY_STATS,
-	KEY_FORMAT,
-};
+enum option_key { KEY_STEPS = KEY_VERB, KEY_LEVEL, KEY_RING_SIZE, KEY_HOOKS, KEY_STATS };
 
 struct arguments {
 	struct record_options record;
@@ -161,22 +152,12 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		return hooks_parse(text, &arguments->record, state);
 	case KEY_RING_SIZE:
 		return ring_size_parse(text, &arguments->record, state);
-	case KEY_ALL_BLOCKS:
-		arguments->output.all_blocks = true;
-		return 0;
-	case KEY_POOL_NAME:
-		arguments->output.report.pool_name = text;
-		return 0;
-	case KEY_FORMAT:
-		if (!formats_parse(text, &arguments->output.formats))
-			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
-		return 0;
 	case KEY_STATS:
 		arguments->record.statistics = true;
 		return 0;
 	case 'q':
-		arguments->record.quiet = arguments->output.quiet = true;
-		return 0;
+		arguments->record.quiet = true;
+		break; /* the reports are quiet too */
 	case 'v':
 		arguments->record.verbose = true;
 		return 0;
@@ -199,7 +180,7 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 				state, "--steps does not work with --level lite: steps are known from Python stacks");
 		return 0;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return output_option_parse(key, text, &arguments->output, state);
 }
 
 static int command_status(struct record_result *result, int status)

@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 
-enum option_key { KEY_ALL_BLOCKS = 256, KEY_POOL_NAME, KEY_FORMAT, KEY_EMPTY_USERS };
+enum option_key { KEY_EMPTY_USERS = KEY_VERB };
 
 struct arguments {
 	struct output_options output;
@@ -24,21 +24,8 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 	case 'o':
 		arguments->folder = text;
 		return 0;
-	case 'q':
-		arguments->output.quiet = true;
-		return 0;
-	case KEY_ALL_BLOCKS:
-		arguments->output.all_blocks = true;
-		return 0;
-	case KEY_POOL_NAME:
-		arguments->output.report.pool_name = text;
-		return 0;
 	case KEY_EMPTY_USERS:
 		arguments->output.report.empty_users = true;
-		return 0;
-	case KEY_FORMAT:
-		if (!formats_parse(text, &arguments->output.formats))
-			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (arguments->input)
@@ -50,7 +37,7 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 			argp_error(state, "which capture? give its file, or the folder that holds it");
 		return 0;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return output_option_parse(key, text, &arguments->output, state);
 }
 
 /* A capture may be named by its folder. Returns its path, to be freed, or NULL with errno. */

@@ -11,11 +11,22 @@
 /* Location tables have had one format since 3.11. */
 #define TABLE_FORMAT 311
 
+/* What the versions have in common. */
+#define CODE_PARTS(first_line_at, instructions_at)                                                                     \
+	{                                                                                                              \
+		.size = 16, .flags = 48, .first_line = (first_line_at), .file = 112, .name = 120,                      \
+		.qualified_name = 128, .table = 136, .instructions = (instructions_at), .table_format = TABLE_FORMAT   \
+	}
+#define TEXT_SINCE_312                                                                                                 \
+	{                                                                                                              \
+		.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56                                        \
+	} /* PEP 623: no wstr */
+#define OBJECT_PARTS .bytes = {.length = 16, .data = 32}, .type = {.name = 24, .flags = 168}, .object_type = 8
+
 static const struct python_layout layouts[] = {
 	{
 		.major = 3,
 		.minor = 11,
-		.measured = true,
 		.runtime = {.tss = 592, .tss_key = 596, .interpreters_head = 40},
 		.interpreter = {.threads_head = 16},
 		/* cframe, then its current_frame */
@@ -26,68 +37,35 @@ static const struct python_layout layouts[] = {
 			.owner = 69,
 			.localsplus = 72,
 			.owner_skip = PYTHON_OWNER_NONE},
-		.code = {.size = 16,
-			.flags = 48,
-			.first_line = 72,
-			.file = 112,
-			.name = 120,
-			.qualified_name = 128,
-			.table = 136,
-			.instructions = 184,
-			.table_format = TABLE_FORMAT},
+		.code = CODE_PARTS(72, 184),
 		.text = {.length = 16, .state = 32, .ascii_data = 48, .compact_data = 72},
-		.bytes = {.length = 16, .data = 32},
-		.type = {.name = 24, .flags = 168},
-		.object_type = 8,
+		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 12,
-		.measured = true,
 		.runtime = {.tss = 1544, .tss_key = 1548, .interpreters_head = 40},
 		.interpreter = {.threads_head = 72},
 		.thread = {.frame_steps = {56, 0}, .frame_step_count = 2, .next = 8, .thread_id = 136},
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
-		.code = {.size = 16,
-			.flags = 48,
-			.first_line = 68,
-			.file = 112,
-			.name = 120,
-			.qualified_name = 128,
-			.table = 136,
-			.instructions = 192,
-			.table_format = TABLE_FORMAT},
-		.text = {.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56},
-		.bytes = {.length = 16, .data = 32},
-		.type = {.name = 24, .flags = 168},
-		.object_type = 8,
+		.code = CODE_PARTS(68, 192),
+		.text = TEXT_SINCE_312,
+		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 13,
-		.measured = true,
 		.runtime = {.tss = 2160, .tss_key = 2164, .interpreters_head = 632},
 		.interpreter = {.threads_head = 7344},
 		.thread = {.frame_steps = {72}, .frame_step_count = 1, .next = 8, .thread_id = 152},
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
-		.code = {.size = 16,
-			.flags = 48,
-			.first_line = 68,
-			.file = 112,
-			.name = 120,
-			.qualified_name = 128,
-			.table = 136,
-			.instructions = 200,
-			.table_format = TABLE_FORMAT},
-		.text = {.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56},
-		.bytes = {.length = 16, .data = 32},
-		.type = {.name = 24, .flags = 168},
-		.object_type = 8,
+		.code = CODE_PARTS(68, 200),
+		.text = TEXT_SINCE_312,
+		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 14,
-		.measured = true,
 		.runtime = {.tss = 2336, .tss_key = 2340, .interpreters_head = 808},
 		.interpreter = {.threads_head = 7344},
 		.thread = {.frame_steps = {72}, .frame_step_count = 1, .next = 8, .thread_id = 152},
@@ -98,19 +76,9 @@ static const struct python_layout layouts[] = {
 			.localsplus = 80,
 			.owner_skip = 3,
 			.tag_mask = 7},
-		.code = {.size = 16,
-			.flags = 48,
-			.first_line = 68,
-			.file = 112,
-			.name = 120,
-			.qualified_name = 128,
-			.table = 136,
-			.instructions = 208,
-			.table_format = TABLE_FORMAT},
-		.text = {.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56},
-		.bytes = {.length = 16, .data = 32},
-		.type = {.name = 24, .flags = 168},
-		.object_type = 8,
+		.code = CODE_PARTS(68, 208),
+		.text = TEXT_SINCE_312,
+		OBJECT_PARTS,
 	},
 };
 

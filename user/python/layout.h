@@ -11,7 +11,6 @@
 #ifndef HDTRACE_PYTHON_LAYOUT_H
 #define HDTRACE_PYTHON_LAYOUT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Pointers to follow from a PyThreadState to its innermost frame. */
@@ -21,8 +20,6 @@
 
 struct python_layout {
 	uint8_t major, minor;
-	/* Walked and read against the interpreter's own account; otherwise only computed from its headers. */
-	bool measured;
 
 	struct {
 		uint32_t tss;               /* autoTSSkey, a Py_tss_t: not 0 at +0 when the key is in use */

@@ -118,21 +118,29 @@ static int table_add(struct symbol_list *list, const struct elf_strings *strings
 	return err;
 }
 
+/* A symbol table and its strings. Returns 0, -ENOENT when the file has none, or another negative errno. */
+static int table_find(const struct elf_file *file, const char *name, uint32_t type, const uint8_t **bytes,
+	uint64_t *size, struct elf_strings *strings)
+{
+	const struct elf_section *section = elf_section_find(file, name);
+	int err;
+
+	if (!section || section->type != type)
+		return -ENOENT;
+	err = elf_section_bytes(file, section, bytes, size);
+	return err ? err : elf_section_strings(file, section, strings);
+}
+
 static int dynamic_symbols_add(const struct elf_file *file, struct symbol_list *list)
 {
 	static const uint8_t no_versions[1];
-	const struct elf_section *section = elf_section_find(file, ".dynsym");
 	const struct elf_section *versions = elf_section_find(file, ".gnu.version");
 	const uint8_t *bytes, *version_bytes = no_versions;
 	uint64_t size, versions_size = 0;
 	struct elf_strings strings;
 	int err;
 
-	if (!section || section->type != SHT_DYNSYM)
-		return 0;
-	err = elf_section_bytes(file, section, &bytes, &size);
-	if (!err)
-		err = elf_section_strings(file, section, &strings);
+	err = table_find(file, ".dynsym", SHT_DYNSYM, &bytes, &size, &strings);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	if (versions && elf_section_bytes(file, versions, &version_bytes, &versions_size)) {
@@ -145,17 +153,12 @@ static int dynamic_symbols_add(const struct elf_file *file, struct symbol_list *
 /* .symtab writes versions into the names (name@VERSION): they are cut off in a copy of its strings. */
 static int static_symbols_add(struct elf_file *file, struct symbol_list *list)
 {
-	const struct elf_section *section = elf_section_find(file, ".symtab");
 	struct elf_strings strings;
 	const uint8_t *bytes;
 	uint64_t size;
 	int err;
 
-	if (!section || section->type != SHT_SYMTAB)
-		return 0;
-	err = elf_section_bytes(file, section, &bytes, &size);
-	if (!err)
-		err = elf_section_strings(file, section, &strings);
+	err = table_find(file, ".symtab", SHT_SYMTAB, &bytes, &size, &strings);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	if (strings.limit == 0)
