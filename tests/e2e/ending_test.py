@@ -122,11 +122,11 @@ def test_reader_of_the_summary_that_goes_away_ends_no_report(context):
 @test
 def test_interrupt_of_run_leaves_the_command_running_to_its_end(context):
     marker = context.path("finished")
-    script = ("import torch, time\nfor _ in range(60):\n    torch.ones(3) + 1\n    time.sleep(0.05)\n"
+    script = ("import torch, time\nfor i in range(60):\n    torch.ones(3) + 1\n    time.sleep(0.05)\n"
+              "    print('ten' if i == 10 else '', flush=True)\n"
               f"open({marker!r}, 'w').close()")
     tracer = context.start(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, "-c", script)
-    wait_until(lambda: find_capture(context.path("out")), lambda: f"a capture of {tracer}")
-    time.sleep(2.5)  # torch is imported and the loop runs
+    wait_until(lambda: "ten" in tracer.out, lambda: f"the tenth turn below {tracer}")
     kill(tracer, signal.SIGINT)
     tracer.wait()
     check(context.report().exists(), f"no report after SIGINT: {tracer}")

@@ -307,11 +307,6 @@ const struct replay_counts *replay_counts(const struct replay *replay)
 	return &replay->counts;
 }
 
-const char *replay_session(const struct replay *replay)
-{
-	return replay->session;
-}
-
 /* --- files ------------------------------------------------------------------------ */
 
 /* What is known at the end of a file, good or bad. */

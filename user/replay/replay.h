@@ -49,8 +49,6 @@ void replay_free(struct replay *replay);        /* accepts NULL */
 int replay_record(struct replay *replay, const struct event *record);
 
 const struct replay_counts *replay_counts(const struct replay *replay);
-/* JSON text of the last CAPTURE_SESSION, NULL: none came. Belongs to `replay`. */
-const char *replay_session(const struct replay *replay);
 
 struct replay_result {
 	bool complete; /* the whole file was read, and every target in it ended in an orderly way */

@@ -30,8 +30,7 @@ struct capture_writer {
 	int fd;
 	int error; /* of the first failed write */
 	uint32_t sequence;
-	uint64_t file_size; /* end of the last whole chunk */
-	uint64_t record_total;
+	uint64_t file_size;    /* end of the last whole chunk */
 	uint64_t record_count; /* in the buffer */
 	size_t used;
 	uint8_t *records;
@@ -240,7 +239,6 @@ static void record_commit(struct capture_writer *writer, size_t size)
 		writer->observe(writer->observer, (const void *)(writer->records + writer->used));
 	writer->used += size;
 	writer->record_count++;
-	writer->record_total++;
 }
 
 void capture_writer_observe(
@@ -379,11 +377,6 @@ int capture_writer_loss(struct capture_writer *writer, uint16_t target, const st
 uint64_t capture_writer_bytes(const struct capture_writer *writer)
 {
 	return writer->file_size;
-}
-
-uint64_t capture_writer_records(const struct capture_writer *writer)
-{
-	return writer->record_total;
 }
 
 int capture_writer_close(struct capture_writer *writer)

@@ -59,9 +59,8 @@ int capture_writer_loss(struct capture_writer *writer, uint16_t target, const st
 /* Writes what is buffered, as a chunk of its own; nothing when nothing is buffered. */
 int capture_writer_flush(struct capture_writer *writer);
 
-/* Bytes of whole chunks in the file, and records taken so far. */
+/* Bytes of whole chunks in the file. */
 uint64_t capture_writer_bytes(const struct capture_writer *writer);
-uint64_t capture_writer_records(const struct capture_writer *writer);
 
 /* Flushes, closes and frees, also after an error, which it returns. Accepts NULL. */
 int capture_writer_close(struct capture_writer *writer);
