@@ -51,6 +51,7 @@ enum event_flag {
 	EVENT_STACK_CUT = 1 << 3,   /* the stack had more than EVENT_FRAMES_MAX frames */
 	EVENT_TENSORS_CUT = 1 << 4, /* arguments are missing: a read failed or there were too many */
 	EVENT_STACK_LOST = 1 << 5,  /* frames are missing: a read failed */
+	EVENT_LITE = 1 << 6,        /* of an allocation at LEVEL_LITE: its Python stack was not looked at */
 };
 
 /*
