@@ -7,6 +7,7 @@
 #include "emit.h"
 #include "liveness.h"
 #include "stack.h"
+#include "storage.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -142,21 +143,121 @@ int memory_freed(struct pt_regs *context)
 	return 0;
 }
 
-/* at::native::resize_bytes_cpu(c10::StorageImpl *, size_t) */
+/* at::native::resize_bytes_cpu(c10::StorageImpl *, size_t), and its likes for other devices */
 SEC("uprobe.multi")
 int storage_resized(struct pt_regs *context)
 {
 	struct resize_event record = {};
 	struct hit hit;
-	__u64 storage;
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit, false));
-	storage = arch_register(context, 0);
-	READ_USER(record.address, storage + hit.settings->storage_data);
-	READ_USER(record.bytes_before, storage + hit.settings->storage_data + hit.settings->storage_bytes);
+	storage_read(hit.settings, arch_register(context, 0), &record.before);
 	record.bytes_after = arch_register(context, 1);
+	event_send(&hit, &record, sizeof(record));
+	return 0;
+}
+
+/* --- devices ---------------------------------------------------------------------- */
+
+static __always_inline void device_freed(struct hit *hit, struct pt_regs *context, __u64 bytes)
+{
+	struct device_free_event record = {};
+
+	event_fill(&record.event, hit, EVENT_DEVICE_FREE, sizeof(record), hit_depth(hit, false));
+	record.address = arch_register(context, 0);
+	record.bytes = bytes;
+	record.allocated = arch_register(context, 2);
+	record.reserved = arch_register(context, 3);
+	record.device_type = (__u8)arch_register(context, 4);
+	record.device_index = (__u8)(arch_register(context, 4) >> 8);
+	event_send(hit, &record, sizeof(record));
+}
+
+static __noinline int device_allocated(struct hit *hit, struct pt_regs *context)
+{
+	struct device_allocate_event *record = RECORD_HEAD(hit->thread, device_allocate_event);
+	__u32 frame_count = 0, size;
+	__u8 flags = 0, depth;
+
+	record->address = arch_register(context, 0);
+	record->bytes = arch_register(context, 1);
+	record->allocated = arch_register(context, 2);
+	record->reserved = arch_register(context, 3);
+	record->device_type = (__u8)arch_register(context, 4);
+	record->device_index = (__u8)(arch_register(context, 4) >> 8);
+	depth = (__u8)hit_depth(hit, false);
+	record->stack = 0;
+	if (depth)
+		hit->thread->filled = record->address;
+	else
+		inference_tell(hit);
+	if (!depth && hit->settings->level == LEVEL_FULL)
+		frame_count = python_stack_read(hit, 0, &record->stack, &flags);
+	if (!depth && engine_is_alive(hit))
+		flags |= EVENT_BACKWARD;
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	event_fill(&record->event, hit, EVENT_DEVICE_ALLOCATE, size, depth);
+	record->event.flags = flags;
+	record->frame_count = (__u16)frame_count;
+	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
+		return 0;
+	if (!event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, record->stack);
+	return 0;
+}
+
+/*
+ * c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device):
+ * caching allocators call it for every block, with bytes below 0 for one that is
+ * freed. That of the CPU does so only under a profiler, and is followed by its
+ * own hooks.
+ */
+SEC("uprobe.multi")
+int device_reported(struct pt_regs *context)
+{
+	__s64 bytes = (__s64)arch_register(context, 1);
+	struct hit hit;
+
+	if ((__u8)arch_register(context, 4) == DEVICE_CPU || !bytes ||
+		!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	if (bytes < 0)
+		device_freed(&hit, context, (__u64)-bytes);
+	else
+		device_allocated(&hit, context);
+	return 0;
+}
+
+static __always_inline __u64 usdt_value(struct pt_regs *context, const struct usdt_operand *operand)
+{
+	__u64 value = arch_usdt_register(context, operand->register_);
+
+	if (operand->memory && READ_USER(value, value + operand->offset))
+		return 0;
+	return value;
+}
+
+/* USDT pytorch:malloc: what a block was asked for, which is less than its bytes, and for which stream. */
+SEC("uprobe.multi")
+int device_requested(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct device_request_event record = {};
+	struct hook_description *description;
+	__u32 hook = COOKIE_HOOK(cookie);
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, cookie))
+		return 0;
+	description = bpf_map_lookup_elem(&hooks, &hook);
+	if (!description)
+		return 0;
+	record.address = usdt_value(context, &description->malloc_values[USDT_MALLOC_POINTER]);
+	record.bytes = usdt_value(context, &description->malloc_values[USDT_MALLOC_BYTES]);
+	record.stream = usdt_value(context, &description->malloc_values[USDT_MALLOC_STREAM]);
+	event_fill(&record.event, &hit, EVENT_DEVICE_REQUEST, sizeof(record), 0);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

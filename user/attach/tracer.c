@@ -57,6 +57,10 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.memory_freed;
 	case PROGRAM_RESIZED:
 		return tracer->skeleton->progs.storage_resized;
+	case PROGRAM_DEVICE:
+		return tracer->skeleton->progs.device_reported;
+	case PROGRAM_REQUESTED:
+		return tracer->skeleton->progs.device_requested;
 	case PROGRAM_NODE:
 		return tracer->skeleton->progs.node_entered;
 	case PROGRAM_GRADIENT:
@@ -201,11 +205,10 @@ int tracer_target_set(struct tracer *tracer, uint32_t target, const struct targe
 	                                                                                                    : 0;
 }
 
-int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
-	const uint64_t *cookies, size_t count)
+int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const struct probe_points *points)
 {
-	LIBBPF_OPTS(
-		bpf_uprobe_multi_opts, options, .offsets = offsets, .cookies = (const __u64 *)cookies, .cnt = count);
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, options, .offsets = points->offsets,
+		.cookies = (const __u64 *)points->cookies, .ref_ctr_offsets = points->semaphores, .cnt = points->count);
 	char path[FD_PATH_MAX];
 	struct bpf_link *link;
 

@@ -195,9 +195,13 @@ static void check_symbols(struct doctor *doctor, const struct library_plan *plan
 {
 	size_t count, wanted = 0;
 	const struct catalogue_row *rows = catalogue_rows(&count);
+	const struct catalogue_usdt *usdt_rows;
 
 	for (size_t index = 0; index < count; index++)
 		wanted += rows[index].library == plan->role;
+	usdt_rows = catalogue_usdt(&count);
+	for (size_t index = 0; index < count; index++)
+		wanted += usdt_rows[index].library == plan->role;
 	check_add(doctor, (size_t)arrlen(plan->points) == wanted ? GOOD : NOTE, library_role_name(plan->role),
 		"the lines below tell which are missing, and what is not reported without them",
 		"%td of %zu symbols found", arrlen(plan->points), wanted);
@@ -265,7 +269,7 @@ static void check_libraries(struct doctor *doctor)
 	}
 	maps_free(files);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
-		if (!seen[role])
+		if (!seen[role] && without[role])
 			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
 				library_role_name((enum library_role)role), without[role], "%s", "not mapped");
 }

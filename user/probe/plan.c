@@ -12,6 +12,7 @@
 
 #include "containers/containers.h"
 #include "probe/operator_hooks.h"
+#include "probe/usdt.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
 #include "torch/operators.h"
@@ -42,6 +43,8 @@ static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 	struct entry_place place;
 	int error;
 
+	if (!symbol && row->older)
+		symbol = elf_file_symbol(plan->elf, row->older);
 	if (!symbol) {
 		plan_find(plan, false, row->needed, row->without, "%s is missing", row->readable);
 		return 0;
@@ -60,8 +63,50 @@ static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 	return 0;
 }
 
+static int usdt_point_plan(
+	struct library_plan *plan, const struct catalogue_usdt *row, const struct elf_usdt *usdt)
+{
+	struct plan_point point = {.program = row->program, .full_only = true, .described = true};
+	int error = elf_file_offset(plan->elf, usdt->location, &point.offset);
+
+	for (int value = 0; !error && value < USDT_MALLOC_VALUES; value++)
+		error = usdt_operand_parse(
+			usdt->arguments, row->arguments[value], &point.description.malloc_values[value]);
+	/* A counter lies in .probes, whose bytes are in the file. */
+	if (!error && usdt->semaphore)
+		error = elf_file_offset(plan->elf, usdt->semaphore, &point.semaphore);
+	if (!error)
+		arrput(plan->points, point);
+	return error;
+}
+
+static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row)
+{
+	struct elf_usdt usdt;
+	size_t position = 0, found = 0;
+	int error, next;
+
+	while ((next = elf_file_usdt(plan->elf, &position, &usdt)) > 0) {
+		if (strcmp(usdt.provider, row->provider) || strcmp(usdt.name, row->name))
+			continue;
+		error = usdt_point_plan(plan, row, &usdt);
+		if (error == -ENOTSUP || error == -ENOENT)
+			plan_find(plan, false, false, row->without, "the values of USDT %s:%s cannot be read: %s",
+				row->provider, row->name, usdt.arguments);
+		else if (error)
+			return error;
+		else
+			plan_find(plan, true, false, NULL, "USDT %s:%s", row->provider, row->name);
+		found++;
+	}
+	if (!found)
+		plan_find(plan, false, false, row->without, "there is no USDT %s:%s", row->provider, row->name);
+	return next;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
+	const struct catalogue_usdt *usdt_rows;
 	const struct catalogue_row *rows;
 	size_t count;
 	int error = 0;
@@ -70,6 +115,10 @@ static int catalogue_plan(struct library_plan *plan)
 	for (size_t index = 0; !error && index < count; index++)
 		if (rows[index].library == plan->role)
 			error = row_plan(plan, &rows[index]);
+	usdt_rows = catalogue_usdt(&count);
+	for (size_t index = 0; !error && index < count; index++)
+		if (usdt_rows[index].library == plan->role)
+			error = usdt_plan(plan, &usdt_rows[index]);
 	return error;
 }
 

@@ -48,6 +48,7 @@ struct target {
 	bool maps_stale;         /* something was mapped since */
 	bool announced;          /* the capture has its CAPTURE_TARGET record */
 	bool from_start;         /* PyTorch was mapped after we came */
+	uint64_t scan_time_ns;   /* when its maps were read last */
 	bool ended;
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
@@ -57,6 +58,7 @@ struct target {
 	int operator_link;         /* of tracer_attach */
 	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
 	const struct library_plan *libraries[LIBRARY_ROLES];
+	bool probed[LIBRARY_ROLES];
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	int *links;               /* stb_ds */
@@ -127,7 +129,7 @@ const struct mapped_file *library_file_of(
 	const struct mapped_file *files, const struct target *target, enum library_role role);
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
-	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
+	enum program_kind program, const struct probe_points *points);
 /* Take the probes off, and forget what was known of the process image. */
 void target_forget_image(struct session *session, struct target *target);
 void targets_free(struct session *session);
