@@ -205,10 +205,11 @@ int tracer_target_set(struct tracer *tracer, uint32_t target, const struct targe
 	                                                                                                    : 0;
 }
 
-int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const struct probe_points *points)
+int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
+	const uint64_t *cookies, size_t count)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, options, .offsets = points->offsets,
-		.cookies = (const __u64 *)points->cookies, .ref_ctr_offsets = points->semaphores, .cnt = points->count);
+	LIBBPF_OPTS(
+		bpf_uprobe_multi_opts, options, .offsets = offsets, .cookies = (const __u64 *)cookies, .cnt = count);
 	char path[FD_PATH_MAX];
 	struct bpf_link *link;
 

@@ -51,20 +51,13 @@ int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descr
 
 int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings);
 
-/* Where probes go, as offsets in a file, each with its cookie. */
-struct probe_points {
-	const uint64_t *offsets, *cookies;
-	const uint64_t *semaphores; /* of USDT points, as offsets in the file; NULL: none has one */
-	size_t count;
-};
-
 /*
- * Set probes on a file for one process, by one link. The file is given by
- * descriptor, so that it is that inode whatever its path. Returns the number of
- * a link for tracer_detach, or a negative errno.
+ * Set probes on a file for one process, by one link. `offsets` are in the file.
+ * The file is given by descriptor, so that it is that inode whatever its path.
+ * Returns the number of a link for tracer_detach, or a negative errno.
  */
-int tracer_attach(
-	struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const struct probe_points *points);
+int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
+	const uint64_t *cookies, size_t count);
 
 void tracer_detach(struct tracer *tracer, int link);
 

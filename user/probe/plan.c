@@ -67,14 +67,14 @@ static int usdt_point_plan(
 	struct library_plan *plan, const struct catalogue_usdt *row, const struct elf_usdt *usdt)
 {
 	struct plan_point point = {.program = row->program, .full_only = true, .described = true};
-	int error = elf_file_offset(plan->elf, usdt->location, &point.offset);
+	uint64_t address;
+	int error = usdt_place_find(plan->elf, usdt, &address);
 
+	if (!error)
+		error = elf_file_offset(plan->elf, address, &point.offset);
 	for (int value = 0; !error && value < USDT_MALLOC_VALUES; value++)
 		error = usdt_operand_parse(
 			usdt->arguments, row->arguments[value], &point.description.malloc_values[value]);
-	/* A counter lies in .probes, whose bytes are in the file. */
-	if (!error && usdt->semaphore)
-		error = elf_file_offset(plan->elf, usdt->semaphore, &point.semaphore);
 	if (!error)
 		arrput(plan->points, point);
 	return error;
@@ -91,7 +91,7 @@ static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row
 			continue;
 		error = usdt_point_plan(plan, row, &usdt);
 		if (error == -ENOTSUP || error == -ENOENT)
-			plan_find(plan, false, false, row->without, "the values of USDT %s:%s cannot be read: %s",
+			plan_find(plan, false, false, row->without, "USDT %s:%s cannot be used: %s",
 				row->provider, row->name, usdt.arguments);
 		else if (error)
 			return error;

@@ -20,10 +20,9 @@ struct elf_file;
 
 struct plan_point {
 	enum program_kind program;
-	uint64_t offset;    /* in the file */
-	uint64_t semaphore; /* of a USDT point, in the file; 0: none */
-	bool full_only;     /* left out at LEVEL_LITE */
-	bool described;     /* its program needs `description` */
+	uint64_t offset; /* in the file */
+	bool full_only;  /* left out at LEVEL_LITE */
+	bool described;  /* its program needs `description` */
 	struct hook_description description;
 };
 

@@ -5,6 +5,16 @@
 
 #include <hdtrace/program.h>
 
+#include "symbol/elf.h"
+
+/*
+ * Where to probe a USDT point. One with a counter (semaphore) is passed only by
+ * who raises that, which is a write to the target's memory; but the branch in
+ * front of it, which looks at the counter, is always passed, with the same
+ * values. -ENOTSUP: there is no such branch; else 0 or a negative errno.
+ */
+int usdt_place_find(const struct elf_file *elf, const struct elf_usdt *usdt, uint64_t *address);
+
 /*
  * Parse the operand number `index` of a text as "-8@%rax -1@%dl 8@-104(%rbp)".
  * -ENOENT: there is none; -ENOTSUP: no value of 8 bytes in a register or in

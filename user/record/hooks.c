@@ -71,8 +71,7 @@ int operators_probe(struct session *session, struct target *target, const struct
 		offsets[used] = set->offsets[index];
 		cookies[used++] = COOKIE(target->index, (uint32_t)*first + (uint32_t)index);
 	}
-	link = probes_set(session, target, file, PROGRAM_OPERATOR,
-		&(struct probe_points){.offsets = offsets, .cookies = cookies, .count = used});
+	link = probes_set(session, target, file, PROGRAM_OPERATOR, offsets, cookies, used);
 	free(cookies);
 	if (link < 0)
 		return link;

@@ -129,7 +129,7 @@ const struct mapped_file *library_file_of(
 	const struct mapped_file *files, const struct target *target, enum library_role role);
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
-	enum program_kind program, const struct probe_points *points);
+	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
 /* Take the probes off, and forget what was known of the process image. */
 void target_forget_image(struct session *session, struct target *target);
 void targets_free(struct session *session);

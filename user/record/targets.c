@@ -297,13 +297,13 @@ static void settings_of_pinned(struct target *target, const struct mapped_file *
 /* --- probes --------------------------------------------------------------------- */
 
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
-	enum program_kind program, const struct probe_points *points)
+	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count)
 {
 	int fd = mapped_file_open(target->process.pid, file), link;
 
 	if (fd < 0)
 		return fd;
-	link = tracer_attach(session->tracer, program, target->process.pid, fd, points);
+	link = tracer_attach(session->tracer, program, target->process.pid, fd, offsets, cookies, count);
 	close(fd);
 	if (link < 0)
 		return link;
@@ -319,11 +319,7 @@ static int point_probe(
 
 	if (hook < 0)
 		return hook;
-	return probes_set(session, target, file, point->program,
-		&(struct probe_points){.offsets = &point->offset,
-			.cookies = &cookie,
-			.semaphores = point->semaphore ? &point->semaphore : NULL,
-			.count = 1});
+	return probes_set(session, target, file, point->program, &point->offset, &cookie, 1);
 }
 
 static bool point_is_wanted(const struct session *session, const struct plan_point *point)

@@ -24,8 +24,9 @@
 /* Fields of metadata, sorted; rank stands beside them. */
 static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
 	"model", "model_dtype", "num_micro_batches", "parallel"};
-static const char *const METADATA_AFTER_RANK[] = {"reshard_after_forward", "simulation_device", "target_device",
-	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
+static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
+static const char *const METADATA_AFTER_DEVICE[] = {"token_counts", "torch_version", "value_dependencies", "weights_loaded",
+	"world_size"};
 
 /* Categories in sorted order of their names. */
 static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
@@ -278,7 +279,39 @@ static void put_devices(struct report *report)
 	json_object_end(json);
 }
 
+/* The one with the highest peak. */
+static const struct device *device_first(const struct rank *rank)
+{
+	const struct device *first = &rank->devices[0];
+
+	for (size_t i = 0; i < arrlenu(rank->devices); i++)
+		if (rank->devices[i].reported && (!first->reported || rank->devices[i].peak_bytes > first->peak_bytes))
+			first = &rank->devices[i];
+	return first;
+}
+
 /* --- metadata and live -------------------------------------------------------------- */
+
+/* Members of the target's text, by the same names. */
+static void put_members(struct report *report, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		json_put_tree(&report->json, names[i], tree_get(report->target, names[i]));
+}
+
+/* The kind of the device that the report is about, "cuda"; NULL: none has memory. */
+static void put_target_device(struct json *json, const struct rank *rank)
+{
+	const struct device *device = device_first(rank);
+	size_t length = strcspn(device->name, ":");
+	char kind[DEVICE_NAME_BYTES];
+
+	memcpy(kind, device->name, length);
+	kind[length] = '\0';
+	json_put_text(json, "target_device", device->peak_bytes ? kind : NULL);
+}
+
+#define PUT_MEMBERS(report, names) put_members(report, names, sizeof(names) / sizeof(*(names)))
 
 static void put_metadata(struct report *report)
 {
@@ -286,11 +319,11 @@ static void put_metadata(struct report *report)
 
 	json_key(json, "metadata");
 	json_object(json);
-	for (size_t i = 0; i < sizeof(METADATA_BEFORE_RANK) / sizeof(*METADATA_BEFORE_RANK); i++)
-		json_put_tree(json, METADATA_BEFORE_RANK[i], tree_get(report->target, METADATA_BEFORE_RANK[i]));
+	PUT_MEMBERS(report, METADATA_BEFORE_RANK);
 	json_put_signed(json, "rank", report->rank->rank);
-	for (size_t i = 0; i < sizeof(METADATA_AFTER_RANK) / sizeof(*METADATA_AFTER_RANK); i++)
-		json_put_tree(json, METADATA_AFTER_RANK[i], tree_get(report->target, METADATA_AFTER_RANK[i]));
+	PUT_MEMBERS(report, METADATA_BEFORE_DEVICE);
+	put_target_device(json, report->rank);
+	PUT_MEMBERS(report, METADATA_AFTER_DEVICE);
 	json_object_end(json);
 }
 
@@ -501,17 +534,6 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 		json_object_end(json);
 	}
 	json_object_end(json);
-}
-
-/* The one with the highest peak. */
-static const struct device *device_first(const struct rank *rank)
-{
-	const struct device *first = &rank->devices[0];
-
-	for (size_t i = 0; i < arrlenu(rank->devices); i++)
-		if (rank->devices[i].reported && (!first->reported || rank->devices[i].peak_bytes > first->peak_bytes))
-			first = &rank->devices[i];
-	return first;
 }
 
 static void put_versions(struct report *report)
