@@ -161,50 +161,70 @@ int storage_resized(struct pt_regs *context)
 
 /* --- devices ---------------------------------------------------------------------- */
 
-static __always_inline void device_freed(struct hit *hit, struct pt_regs *context, __u64 bytes)
+static __always_inline void device_freed(struct hit *hit, struct pt_regs *context)
 {
-	struct device_free_event record = {};
+	struct device_free_event record = {
+		.address = arch_register(context, 0),
+		.bytes = -arch_register(context, 1),
+		.allocated = arch_register(context, 2),
+		.reserved = arch_register(context, 3),
+		.device_type = (__u8)arch_register(context, 4),
+		.device_index = (__u8)(arch_register(context, 4) >> 8),
+	};
 
 	event_fill(&record.event, hit, EVENT_DEVICE_FREE, sizeof(record), hit_depth(hit, false));
-	record.address = arch_register(context, 0);
-	record.bytes = bytes;
-	record.allocated = arch_register(context, 2);
-	record.reserved = arch_register(context, 3);
-	record.device_type = (__u8)arch_register(context, 4);
-	record.device_index = (__u8)(arch_register(context, 4) >> 8);
 	event_send(hit, &record, sizeof(record));
 }
 
-static __noinline int device_allocated(struct hit *hit, struct pt_regs *context)
+static __always_inline void device_allocation_fill(
+	struct device_allocate_event *record, struct pt_regs *context, const struct hit *hit, __u32 size, __u8 depth)
 {
-	struct device_allocate_event *record = RECORD_HEAD(hit->thread, device_allocate_event);
-	__u32 frame_count = 0, size;
-	__u8 flags = 0, depth;
-
+	event_fill(&record->event, hit, EVENT_DEVICE_ALLOCATE, size, depth);
 	record->address = arch_register(context, 0);
 	record->bytes = arch_register(context, 1);
+	record->stack = 0;
 	record->allocated = arch_register(context, 2);
 	record->reserved = arch_register(context, 3);
+	record->frame_count = 0;
 	record->device_type = (__u8)arch_register(context, 4);
 	record->device_index = (__u8)(arch_register(context, 4) >> 8);
-	depth = (__u8)hit_depth(hit, false);
-	record->stack = 0;
-	if (depth)
-		hit->thread->filled = record->address;
-	else
+	__builtin_memset(record->reserved_, 0, sizeof(record->reserved_));
+}
+
+/* One outside operators, with the Python stack that made it. */
+static __noinline int device_allocation_send_with_stack(struct pt_regs *context, struct hit *hit)
+{
+	struct device_allocate_event *record = RECORD_HEAD(hit->thread, device_allocate_event);
+	__u8 flags = engine_is_alive(hit) ? EVENT_BACKWARD : 0;
+	__u64 stack;
+	__u32 frame_count, size;
+
+	frame_count = python_stack_read(hit, 0, &stack, &flags);
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	device_allocation_fill(record, context, hit, size, 0);
+	record->event.flags = flags;
+	record->stack = stack;
+	record->frame_count = (__u16)frame_count;
+	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, stack);
+	return 0;
+}
+
+static __always_inline int device_allocated(struct hit *hit, struct pt_regs *context)
+{
+	struct device_allocate_event record;
+	__u8 depth = hit_depth(hit, false);
+
+	if (!depth)
 		inference_tell(hit);
 	if (!depth && hit->settings->level == LEVEL_FULL)
-		frame_count = python_stack_read(hit, 0, &record->stack, &flags);
-	if (!depth && engine_is_alive(hit))
-		flags |= EVENT_BACKWARD;
-	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
-	event_fill(&record->event, hit, EVENT_DEVICE_ALLOCATE, size, depth);
-	record->event.flags = flags;
-	record->frame_count = (__u16)frame_count;
-	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
-		return 0;
-	if (!event_send(hit, record, size) && frame_count)
-		python_stack_forget(hit, record->stack);
+		return device_allocation_send_with_stack(context, hit);
+	device_allocation_fill(&record, context, hit, sizeof(record), depth);
+	if (hit->settings->level == LEVEL_LITE)
+		record.event.flags = EVENT_LITE;
+	else
+		hit->thread->filled = record.address;
+	event_send(hit, &record, sizeof(record));
 	return 0;
 }
 
@@ -217,16 +237,14 @@ static __noinline int device_allocated(struct hit *hit, struct pt_regs *context)
 SEC("uprobe.multi")
 int device_reported(struct pt_regs *context)
 {
-	__s64 bytes = (__s64)arch_register(context, 1);
 	struct hit hit;
 
-	if ((__u8)arch_register(context, 4) == DEVICE_CPU || !bytes ||
+	if ((__u8)arch_register(context, 4) == DEVICE_CPU ||
 		!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
-	if (bytes < 0)
-		device_freed(&hit, context, (__u64)-bytes);
-	else
-		device_allocated(&hit, context);
+	if ((__s64)arch_register(context, 1) >= 0)
+		return device_allocated(&hit, context);
+	device_freed(&hit, context);
 	return 0;
 }
 
