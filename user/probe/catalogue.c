@@ -5,26 +5,22 @@
 #include <string.h>
 
 static const struct catalogue_row rows[] = {
-	{LIBRARY_C10, PROGRAM_ALLOCATED, "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+	{LIBRARY_C10, PROGRAM_ALLOCATED, "_ZN3c1025ProfiledCPUMemoryReporter3NewE",
 		"c10::ProfiledCPUMemoryReporter::New", "no memory blocks", true, false},
-	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteE",
 		"c10::ProfiledCPUMemoryReporter::Delete", "no ends of memory blocks", true, false},
-	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm",
+	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuE",
 		"at::native::resize_bytes_cpu", "resized storages look like other allocations outside operators", false,
 		true},
 	{LIBRARY_TORCH_CPU, PROGRAM_NODE,
-		"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
-		"11InputBufferE"
-		"RKS2_INS0_10ReadyQueueEE",
+		"_ZN5torch8autograd6Engine17evaluate_functionE",
 		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only",
 		false, true},
 	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT,
-		"_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
+		"_ZN5torch8autograd14AccumulateGrad5applyE",
 		"torch::autograd::AccumulateGrad::apply", "no categories Gradient and Parameter", false, true},
 	{LIBRARY_TORCH_PYTHON, PROGRAM_INVOKED,
-		"_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_"
-		"EEN8pybind114argsERKNS9_6"
-		"kwargsEN3c108optionalINSE_11DispatchKeyEEE",
+		"_ZN5torch3jit24invokeOperatorFromPythonE",
 		"torch::jit::invokeOperatorFromPython", "profiler ranges show up as aten.empty", false, true},
 	{LIBRARY_STDCXX, PROGRAM_THROWN, "__cxa_throw", "__cxa_throw",
 		"operators that raise are counted as if they ran", false, true},

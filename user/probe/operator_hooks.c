@@ -346,6 +346,8 @@ int operator_hooks_plan(struct library_plan *plan)
 	if (error)
 		return error;
 	builder.operators = operators;
+	plan->torch->optional_value = operators->layout == OPTIONAL_STD ? 0 : sizeof(uint64_t);
+	plan->torch->optional_flag = operators->layout == OPTIONAL_STD ? sizeof(uint64_t) : 0;
 	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
 	if (!error && !sparse_set_make(&builder)) {
 		plan_find(plan, true, false, NULL, "%zu operators, %td sparse hooks", operators->count,
