@@ -269,7 +269,7 @@ void library_plan_free(struct library_plan *plan)
 int library_plan_bias(const struct library_plan *plan, uint64_t mapped_at, uint64_t mapped_offset, uint64_t *bias)
 {
 	uint64_t address;
-	int error = elf_file_address(plan->elf, mapped_offset, &address);
+	int error = elf_file_code_address(plan->elf, mapped_offset, &address);
 
 	if (error)
 		return error;
