@@ -11,8 +11,8 @@
 
 #define ILIST_UNBOXED 0 /* c10::IListRefTag */
 #define ILIST_BOXED 1
-#define IVALUE_SIZE 16   /* payload, tag */
-#define IVALUE_TENSOR 1  /* c10::IValue::Tag::Tensor */
+#define IVALUE_SIZE 16  /* payload, tag */
+#define IVALUE_TENSOR 1 /* c10::IValue::Tag::Tensor */
 #define TENSORS_TOTAL_MAX 8192
 
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)

@@ -371,8 +371,8 @@ static int torch_plan_take(struct session *session, struct target *target)
 
 	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU], findings);
 	if (error)
-		session_tell(session, "%s: its operators cannot be read: %s",
-			target->library_paths[LIBRARY_TORCH_CPU], strerror(-error));
+		session_tell(session, "%s: its operators cannot be read: %s", target->library_paths[LIBRARY_TORCH_CPU],
+			strerror(-error));
 	return error;
 }
 

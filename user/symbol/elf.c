@@ -77,8 +77,8 @@ static int segments_load(struct elf_file *file)
 		if (!range_inside(header->p_offset, header->p_filesz, file->size) ||
 			header->p_vaddr > UINT64_MAX - header->p_filesz)
 			continue;
-		file->segments[file->segment_count++] =
-			(struct elf_segment){header->p_vaddr, header->p_offset, header->p_filesz, header->p_flags & PF_X};
+		file->segments[file->segment_count++] = (struct elf_segment){
+			header->p_vaddr, header->p_offset, header->p_filesz, header->p_flags & PF_X};
 	}
 	return 0;
 }
@@ -315,7 +315,8 @@ int elf_file_code_address(const struct elf_file *file, uint64_t offset, uint64_t
 		const struct elf_segment *segment = &file->segments[i];
 		uint64_t first = segment->offset & ~(PAGE_BYTES - 1);
 
-		if (segment->executable && offset >= first && offset - first < segment->size + segment->offset - first) {
+		if (segment->executable && offset >= first &&
+			offset - first < segment->size + segment->offset - first) {
 			*address = segment->address - segment->offset + offset;
 			return 0;
 		}

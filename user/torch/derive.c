@@ -75,8 +75,8 @@ static bool function_read(const struct elf_file *file, const char *name, struct 
 		ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 		ZydisDecodedInstruction instruction;
 
-		if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(
-			    &decoder, code + at, (size_t)size - at, &instruction, operands)))
+		if (!ZYAN_SUCCESS(
+			    ZydisDecoderDecodeFull(&decoder, code + at, (size_t)size - at, &instruction, operands)))
 			return false;
 		for (size_t index = 0; index < instruction.operand_count_visible; index++)
 			operand_note(&operands[index], mentioned);
@@ -100,7 +100,7 @@ static uint16_t storage_offset(const struct elf_file *libc10)
 	struct mentioned mentioned;
 
 	return function_read(libc10, HAS_STORAGE, &mentioned) && mentioned.accesses == 1 ? (uint16_t)mentioned.largest
-											 : 0;
+	                                                                                 : 0;
 }
 
 static uint16_t variable_offset(const struct elf_file *libtorch_cpu)

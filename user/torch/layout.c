@@ -75,20 +75,17 @@ int torch_layout_make(unsigned int major, unsigned int minor, const struct torch
 	*item = NULL;
 	if (!(major == 1 && minor == MINOR_FIRST_OF_1) && !(major == 2 && minor <= MINOR_LAST_OF_2))
 		return -ENOTSUP;
-	if (!number_settle(
-		    derived->keys_included_default, known->keys_included_default, &included, &from_table) ||
-		!number_settle(
-			derived->keys_excluded_default, known->keys_excluded_default, &excluded, &from_table))
+	if (!number_settle(derived->keys_included_default, known->keys_included_default, &included, &from_table) ||
+		!number_settle(derived->keys_excluded_default, known->keys_excluded_default, &excluded, &from_table))
 		*item = "dispatch keys";
 	else if (!number_settle(derived->tensor_storage, known->tensor_storage, &storage, &from_table))
 		*item = "TensorImpl";
-	else if (!number_settle(
-			 derived->accumulate_variable, known->accumulate_variable, &variable, &from_table))
+	else if (!number_settle(derived->accumulate_variable, known->accumulate_variable, &variable, &from_table))
 		*item = "AccumulateGrad";
 	if (*item)
 		return -EINVAL;
 	if (!included || !excluded || !storage) {
-		*item = storage ? "dispatch keys" : "TensorImpl";
+		*item = included && excluded ? "TensorImpl" : "dispatch keys";
 		return -ENODATA;
 	}
 	*out = (struct torch_layout){
