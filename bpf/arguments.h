@@ -11,9 +11,8 @@
 
 #define ILIST_UNBOXED 0 /* c10::IListRefTag */
 #define ILIST_BOXED 1
-#define IVALUE_SIZE 16   /* payload, tag */
-#define IVALUE_TENSOR 1  /* c10::IValue::Tag::Tensor */
-#define LIST_ELEMENTS 24 /* c10::detail::ListImpl: std::vector<IValue> after intrusive_ptr_target */
+#define IVALUE_SIZE 16  /* payload, tag */
+#define IVALUE_TENSOR 1 /* c10::IValue::Tag::Tensor */
 #define TENSORS_TOTAL_MAX 8192
 
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
@@ -60,13 +59,18 @@ static __always_inline __u64 argument_word(struct pt_regs *context, const struct
 	return value;
 }
 
-/* Elements of a c10::List: the address of its list implementation is at `address`. */
-static __always_inline long boxed_list_find(struct arguments_state *state, __u64 address)
+/*
+ * Elements of a c10::List: the address of its list implementation is at `address`.
+ * That begins with a std::vector<IValue>, as a tensor with its storage: behind
+ * c10::intrusive_ptr_target.
+ */
+static __always_inline long boxed_list_find(struct hit *hit, __u64 address)
 {
+	struct arguments_state *state = &hit->thread->arguments;
 	__u64 implementation = 0, bounds[2] = {};
 
 	if (READ_USER(implementation, address) ||
-		bpf_probe_read_user(bounds, sizeof(bounds), (void *)(implementation + LIST_ELEMENTS)) ||
+		bpf_probe_read_user(bounds, sizeof(bounds), (void *)(implementation + hit->settings->tensor_storage)) ||
 		bounds[1] < bounds[0])
 		return -1;
 	state->address = bounds[0];
@@ -106,9 +110,9 @@ static __always_inline long argument_find(
 		state->count = (__u32)words[1];
 		if ((__u32)words[2] == ILIST_UNBOXED)
 			return 0;
-		return (__u32)words[2] == ILIST_BOXED ? boxed_list_find(state, words[0]) : -1;
+		return (__u32)words[2] == ILIST_BOXED ? boxed_list_find(hit, words[0]) : -1;
 	case ARGUMENT_OPTIONAL_TENSOR_LIST:
-		return boxed_list_find(state, value);
+		return boxed_list_find(hit, value);
 	}
 	return -1;
 }

@@ -157,7 +157,7 @@ static __always_inline bool keys_are_last(const struct hit *hit, const struct ho
 
 /*
  * A factory's frame may look alive long after it returned. All that it runs
- * itself is an operator in place on what it allocated: anything else is proof.
+ * itself is an operator that fills what it allocated: anything else is proof.
  */
 static __always_inline void factory_check(
 	struct pt_regs *context, struct hit *hit, const struct hook_description *description)
@@ -169,7 +169,7 @@ static __always_inline void factory_check(
 	if (!thread->running || last >= FRAMES_DEPTH_MAX || !thread->frames[last].fill ||
 		!(description->flags & HOOK_AUTOGRAD_LEVEL))
 		return;
-	if (description->argument_count && description->arguments[0].kind == ARGUMENT_TENSOR &&
+	if (description->flags & HOOK_FILLER &&
 		!READ_USER(tensor, argument_word(context, hit, description->arguments[0].place)) &&
 		!READ_USER(storage, tensor + hit->settings->tensor_storage) &&
 		!READ_USER(data, storage + hit->settings->storage_data) && data && data == thread->filled)

@@ -51,6 +51,8 @@ enum hook_flag {
 	HOOK_PLAIN = 1 << 5,
 	/* A factory that only fills what it allocates: any other operator is not inside it. */
 	HOOK_FILL = 1 << 6,
+	/* An operator that such a factory fills with: its first argument is the tensor. */
+	HOOK_FILLER = 1 << 7,
 };
 
 #define HOOK_NO_KEYS 255

@@ -331,6 +331,34 @@ Test(places, map_between_addresses_and_offsets_and_can_be_read)
 	elf_file_close(file);
 }
 
+Test(addresses, of_a_code_mapping_are_those_of_its_segment_though_it_begins_in_another)
+{
+	const uint64_t code = 0x1240, page = 0x1000;
+	struct elf_file *file;
+	struct image image;
+	uint64_t address;
+
+	image_begin(&image);
+	image_section(&image, ".text", SHT_PROGBITS, (char[0x3000]){0}, 0x3000, 0);
+	image.segments[0].p_flags = PF_R;
+	image.segments_end = code;
+	image.header.e_phnum = 2;
+	image.segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_X,
+		.p_offset = code,
+		.p_vaddr = IMAGE_BASE + page + code,
+		.p_filesz = page,
+		.p_memsz = page};
+	file = open_good(image_finish(&image));
+	cr_assert_eq(elf_file_code_address(file, page, &address), 0);
+	cr_assert_eq(address, IMAGE_BASE + 2 * page);
+	cr_assert_eq(elf_file_code_address(file, 2 * page, &address), 0);
+	cr_assert_eq(address, IMAGE_BASE + 3 * page);
+	cr_assert_eq(elf_file_code_address(file, 0, &address), -ENOENT, "no code");
+	cr_assert_eq(elf_file_code_address(file, code + page, &address), -ENOENT, "behind it");
+	elf_file_close(file);
+}
+
 Test(places, end_with_their_segment)
 {
 	struct elf_range range;

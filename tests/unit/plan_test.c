@@ -13,9 +13,9 @@
 #include "elf_image.h"
 #include "probe/operator_hooks.h"
 #include "probe/plan.h"
+#include "roots.h"
 #include "torch/operators.h"
 
-#define TORCH_CPU "/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
 #define TORCH_C10 "/usr/lib/x86_64-linux-gnu/libc10.so.1.13"
 #define PYTHON "/usr/bin/python3.11"
 
@@ -44,6 +44,22 @@ static void plan_open(struct library_plan *plan, const char *path, enum library_
 	cr_assert_geq(fd, 0, "%s is missing", path);
 	cr_assert_eq(library_plan_make(fd, role, plan), 0);
 	close(fd);
+}
+
+/* The whole plan of libtorch_cpu in a root ("" is this machine); skips the test where there is none. */
+static void torch_plan_open(struct library_plan *plan, const char *root)
+{
+	char *torch_cpu = root_library(root, "libtorch_cpu"), *libc10 = root_library(root, "libc10");
+	struct library_plan c10;
+
+	if (!torch_cpu || !libc10)
+		cr_skip_test("no PyTorch in the root %s: scripts/test-root makes it", root);
+	plan_open(plan, torch_cpu, LIBRARY_TORCH_CPU);
+	plan_open(&c10, libc10, LIBRARY_C10);
+	cr_assert_eq(torch_plan_make(plan, &c10), 0);
+	library_plan_free(&c10);
+	free(torch_cpu);
+	free(libc10);
 }
 
 /* Instructions that the kernel emulates, by their first bytes (arch/x86/kernel/uprobes.c). */
@@ -112,18 +128,18 @@ static void findings_check(const struct library_plan *plan)
 	}
 }
 
-Test(plain_hooks, stand_at_every_call_and_redispatch, .timeout = 120)
+static void plain_hooks_check(const char *root)
 {
 	struct torch_operators *operators;
 	struct library_plan plan;
 	size_t *calls, *redispatches;
 
-	plan_open(&plan, TORCH_CPU, LIBRARY_TORCH_CPU);
+	torch_plan_open(&plan, root);
 	cr_assert_eq(plain_hooks_plan(&plan), 0);
 	cr_assert_eq(plain_hooks_plan(&plan), 0, "again");
 	hooks_check(&plan, HOOK_SET_PLAIN);
 	findings_check(&plan);
-	cr_assert(finding_has(&plan, true, "PyTorch 1.13"));
+	cr_assert(finding_has(&plan, true, "PyTorch"));
 	cr_assert_eq(operators_find(plan.elf, &operators), 0);
 	calls = hooks_count(&plan, HOOK_SET_PLAIN, HOOK_CALL);
 	redispatches = hooks_count(&plan, HOOK_SET_PLAIN, HOOK_REDISPATCH);
@@ -140,13 +156,13 @@ Test(plain_hooks, stand_at_every_call_and_redispatch, .timeout = 120)
 	library_plan_free(&plan);
 }
 
-Test(sparse_hooks, are_fewer_and_miss_no_operator, .timeout = 120)
+static void sparse_hooks_check(const char *root)
 {
 	struct torch_operators *operators;
 	struct library_plan plan;
 	size_t *calls, *redispatches, sites = 0;
 
-	plan_open(&plan, TORCH_CPU, LIBRARY_TORCH_CPU);
+	torch_plan_open(&plan, root);
 	hooks_check(&plan, HOOK_SET_SPARSE);
 	findings_check(&plan);
 	cr_assert_eq(operators_find(plan.elf, &operators), 0);
@@ -170,6 +186,36 @@ Test(sparse_hooks, are_fewer_and_miss_no_operator, .timeout = 120)
 	arrfree(redispatches);
 	torch_operators_free(operators);
 	library_plan_free(&plan);
+}
+
+Test(plain_hooks, stand_at_every_call_and_redispatch, .timeout = 120)
+{
+	plain_hooks_check("");
+}
+
+Test(plain_hooks, stand_at_every_call_and_redispatch_of_the_cuda_build, .timeout = 120)
+{
+	plain_hooks_check("cuda");
+}
+
+Test(plain_hooks, stand_at_every_call_and_redispatch_of_the_latest_version, .timeout = 120)
+{
+	plain_hooks_check("latest");
+}
+
+Test(sparse_hooks, are_fewer_and_miss_no_operator, .timeout = 120)
+{
+	sparse_hooks_check("");
+}
+
+Test(sparse_hooks, are_fewer_and_miss_no_operator_of_the_cuda_build, .timeout = 120)
+{
+	sparse_hooks_check("cuda");
+}
+
+Test(sparse_hooks, are_fewer_and_miss_no_operator_of_the_latest_version, .timeout = 120)
+{
+	sparse_hooks_check("latest");
 }
 
 Test(plan, of_the_allocator_needs_the_functions_of_the_cpus)
@@ -217,14 +263,37 @@ Test(plan, refuses_an_unknown_version_by_its_name)
 {
 	static const char option[] = "x\0TORCH_VERSION\0"
 				     "9.99.1\0y";
-	struct library_plan plan;
+	struct library_plan plan, c10;
 	struct image image;
 
 	image_begin(&image);
 	image_section(&image, ".rodata", SHT_PROGBITS, option, sizeof(option), 0);
 	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
+	plan_open(&c10, TORCH_C10, LIBRARY_C10);
+	cr_assert_eq(torch_plan_make(&plan, &c10), 0);
+	library_plan_free(&c10);
 	cr_assert_null(plan.torch);
 	cr_assert(finding_has(&plan, false, "PyTorch 9.99 is unknown"));
+	library_plan_free(&plan);
+}
+
+/* 2.6 has other layouts than the libc10 of 1.13: blocks can be told, operators cannot. */
+Test(plan, refuses_a_library_that_is_not_laid_out_as_its_version)
+{
+	static const char option[] = "x\0TORCH_VERSION\0"
+				     "2.6.0\0y";
+	struct library_plan plan, c10;
+	struct image image;
+
+	image_begin(&image);
+	image_section(&image, ".rodata", SHT_PROGBITS, option, sizeof(option), 0);
+	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
+	plan_open(&c10, TORCH_C10, LIBRARY_C10);
+	cr_assert_eq(torch_plan_make(&plan, &c10), 0);
+	cr_assert_eq(torch_plan_make(&plan, &c10), 0, "again");
+	library_plan_free(&c10);
+	cr_assert_null(plan.torch);
+	cr_assert(finding_has(&plan, false, "not laid out as in that version"));
 	library_plan_free(&plan);
 }
 
@@ -237,6 +306,8 @@ Test(plan, of_another_machine_says_so)
 	image.header.e_machine = EM_AARCH64;
 	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
 	cr_assert(finding_has(&plan, false, "another machine"));
+	cr_assert_eq(torch_plan_make(&plan, &plan), 0);
+	cr_assert_null(plan.torch);
 	library_plan_free(&plan);
 }
 

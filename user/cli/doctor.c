@@ -220,26 +220,39 @@ static void check_findings(struct doctor *doctor, const struct library_plan *pla
 	}
 }
 
-static bool check_library(struct doctor *doctor, const struct mapped_file *file, enum library_role role)
+/* The plan of a mapped library, in `plan`; what keeps it from being made is told. False: of no interest. */
+static bool library_plan(
+	struct doctor *doctor, const struct mapped_file *file, enum library_role role, struct library_plan *plan)
 {
-	struct library_plan plan = {0};
 	int fd = mapped_file_open(doctor->pid, file);
-	int error = fd < 0 ? fd : library_plan_make(fd, role, &plan);
-	bool counts = !error && (role != LIBRARY_PYTHON || plan.python_runtime);
+	int error = fd < 0 ? fd : library_plan_make(fd, role, plan);
 
+	if (fd >= 0)
+		close(fd);
 	if (error)
 		check_add(doctor, BAD, library_role_name(role), "is the file damaged?", "%s: %s", file->path,
 			strerror(-error));
-	if (counts) {
-		check_add(doctor, GOOD, library_role_name(role), NULL, "%s, build-id %s", file->path,
-			*plan.build_id ? plan.build_id : "none");
-		check_symbols(doctor, &plan);
-		check_findings(doctor, &plan);
-	}
-	library_plan_free(&plan);
-	if (fd >= 0)
-		close(fd);
-	return counts;
+	if (!error && (role != LIBRARY_PYTHON || plan->python_runtime))
+		return true;
+	library_plan_free(plan);
+	return false;
+}
+
+static void check_library(struct doctor *doctor, const char *path, const struct library_plan *plan)
+{
+	check_add(doctor, GOOD, library_role_name(plan->role), NULL, "%s, build-id %s", path,
+		*plan->build_id ? plan->build_id : "none");
+	check_symbols(doctor, plan);
+	check_findings(doctor, plan);
+}
+
+static void check_torch(struct doctor *doctor, struct library_plan *torch_cpu, const struct library_plan *c10)
+{
+	int error = torch_plan_make(torch_cpu, c10);
+
+	if (error)
+		check_add(doctor, BAD, library_role_name(LIBRARY_TORCH_CPU), "is the file damaged?",
+			"its operators cannot be read: %s", strerror(-error));
 }
 
 static void check_libraries(struct doctor *doctor)
@@ -252,7 +265,8 @@ static void check_libraries(struct doctor *doctor)
 		[LIBRARY_STDCXX] = "operators that raise are counted as if they ran",
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
-	bool seen[LIBRARY_ROLES] = {false};
+	struct library_plan plans[LIBRARY_ROLES] = {0};
+	const char *paths[LIBRARY_ROLES] = {NULL};
 	struct mapped_file *files;
 	int error = maps_read(doctor->pid, &files);
 
@@ -264,14 +278,20 @@ static void check_libraries(struct doctor *doctor)
 	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
 		enum library_role role = library_role_of(files[index].path);
 
-		if (role != LIBRARY_NONE && !seen[role])
-			seen[role] = check_library(doctor, &files[index], role);
+		if (role != LIBRARY_NONE && !paths[role] && library_plan(doctor, &files[index], role, &plans[role]))
+			paths[role] = files[index].path;
 	}
-	maps_free(files);
-	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
-		if (!seen[role] && without[role])
+	if (paths[LIBRARY_TORCH_CPU] && paths[LIBRARY_C10])
+		check_torch(doctor, &plans[LIBRARY_TORCH_CPU], &plans[LIBRARY_C10]);
+	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
+		if (paths[role])
+			check_library(doctor, paths[role], &plans[role]);
+		else if (without[role])
 			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
 				library_role_name((enum library_role)role), without[role], "%s", "not mapped");
+		library_plan_free(&plans[role]);
+	}
+	maps_free(files);
 }
 
 static void check_process(struct doctor *doctor)

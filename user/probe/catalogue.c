@@ -8,7 +8,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_C10,
 		.program = PROGRAM_ALLOCATED,
-		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
+		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter3NewE",
 		.readable = "c10::ProfiledCPUMemoryReporter::New",
 		.without = "no memory blocks",
 		.needed = true,
@@ -16,7 +16,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_C10,
 		.program = PROGRAM_FREED,
-		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter6DeleteE",
 		.readable = "c10::ProfiledCPUMemoryReporter::Delete",
 		.without = "no ends of memory blocks",
 		.needed = true,
@@ -24,15 +24,14 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_C10,
 		.program = PROGRAM_DEVICE,
-		.symbol = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-		.older = "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE",
+		.symbol = "_ZN3c1027reportMemoryUsageToProfilerE",
 		.readable = "c10::reportMemoryUsageToProfiler",
 		.without = "no memory of devices",
 	},
 	{
 		.library = LIBRARY_TORCH_CPU,
 		.program = PROGRAM_RESIZED,
-		.symbol = "_ZN2at6native16resize_bytes_cpuEPN3c1011StorageImplEm",
+		.symbol = "_ZN2at6native16resize_bytes_cpuE",
 		.readable = "at::native::resize_bytes_cpu",
 		.without = "resized storages look like other allocations outside operators",
 		.full_only = true,
@@ -40,7 +39,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_TORCH_CUDA,
 		.program = PROGRAM_RESIZED,
-		.symbol = "_ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm",
+		.symbol = "_ZN2at6native17resize_bytes_cudaE",
 		.readable = "at::native::resize_bytes_cuda",
 		.without = "resized storages look like other allocations outside operators",
 		.full_only = true,
@@ -48,8 +47,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_TORCH_CPU,
 		.program = PROGRAM_NODE,
-		.symbol = "_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_"
-			  "11InputBufferERKS2_INS0_10ReadyQueueEE",
+		.symbol = "_ZN5torch8autograd6Engine17evaluate_functionE",
 		.readable = "torch::autograd::Engine::evaluate_function",
 		.without = "the backward phase is known from Python frames only",
 		.full_only = true,
@@ -57,7 +55,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_TORCH_CPU,
 		.program = PROGRAM_GRADIENT,
-		.symbol = "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE",
+		.symbol = "_ZN5torch8autograd14AccumulateGrad5applyE",
 		.readable = "torch::autograd::AccumulateGrad::apply",
 		.without = "no categories Gradient and Parameter",
 		.full_only = true,
@@ -65,8 +63,7 @@ static const struct catalogue_row rows[] = {
 	{
 		.library = LIBRARY_TORCH_PYTHON,
 		.program = PROGRAM_INVOKED,
-		.symbol = "_ZN5torch3jit24invokeOperatorFromPythonERKSt6vectorISt10shared_ptrINS0_8OperatorEESaIS4_EE"
-			  "N8pybind114argsERKNS9_6kwargsEN3c108optionalINSE_11DispatchKeyEEE",
+		.symbol = "_ZN5torch3jit24invokeOperatorFromPythonE",
 		.readable = "torch::jit::invokeOperatorFromPython",
 		.without = "profiler ranges show up as aten.empty",
 		.full_only = true,

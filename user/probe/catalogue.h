@@ -30,8 +30,7 @@ enum library_role {
 struct catalogue_row {
 	enum library_role library;
 	enum program_kind program;
-	const char *symbol;   /* as it stands in the symbol table */
-	const char *older;    /* what it was in earlier versions, NULL: the same */
+	const char *symbol;   /* of the symbol table; of C++ up to the parameters */
 	const char *readable; /* for messages */
 	const char *without;  /* what does not work when it is missing */
 	bool needed;          /* without it there is nothing to report */

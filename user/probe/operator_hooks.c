@@ -44,16 +44,30 @@ static bool is_leaf(const char *name)
 	return !strcmp(name, "aten.empty.memory_format") || !strcmp(name, "aten.empty_strided.default");
 }
 
+static bool is_named(const char *name, const char *const *beginnings, size_t count)
+{
+	for (size_t index = 0; index < count; index++)
+		if (!strncmp(name, beginnings[index], strlen(beginnings[index])))
+			return true;
+	return false;
+}
+
 /* Factories that allocate and then only fill what they allocated. */
 static bool is_fill(const char *name)
 {
-	static const char *const factories[] = {
-		"aten.zeros.", "aten.ones.", "aten.full.", "aten.rand.", "aten.randn.", "aten.randint."};
+	static const char *const factories[] = {"aten.zeros.", "aten.ones.", "aten.full.", "aten.rand.", "aten.randn.",
+		"aten.randint.", "aten.scalar_tensor."};
 
-	for (size_t index = 0; index < sizeof(factories) / sizeof(factories[0]); index++)
-		if (!strncmp(name, factories[index], strlen(factories[index])))
-			return true;
-	return false;
+	return is_named(name, factories, sizeof(factories) / sizeof(factories[0]));
+}
+
+/* What they fill it with. */
+static bool is_filler(const char *name)
+{
+	static const char *const fillers[] = {
+		"aten.zero_.", "aten.fill_.", "aten.uniform_.", "aten.normal_.", "aten.random_."};
+
+	return is_named(name, fillers, sizeof(fillers) / sizeof(fillers[0]));
 }
 
 /*
@@ -95,6 +109,8 @@ static struct hook_description description_of(
 		description.flags |= HOOK_LEAF;
 	if (is_fill(builder->operators->operators[index].name))
 		description.flags |= HOOK_FILL;
+	if (is_filler(builder->operators->operators[index].name))
+		description.flags |= HOOK_FILLER;
 	if (is_for_full_only(&builder->operators->operators[index]))
 		description.flags |= HOOK_FULL_ONLY;
 	if (hook == HOOK_REDISPATCH && arguments->key_set_place < PLACE_STACK)
@@ -347,6 +363,8 @@ int operator_hooks_plan(struct library_plan *plan)
 	if (error)
 		return error;
 	builder.operators = operators;
+	plan->torch->optional_value = operators->layout == OPTIONAL_STD ? 0 : sizeof(uint64_t);
+	plan->torch->optional_flag = operators->layout == OPTIONAL_STD ? sizeof(uint64_t) : 0;
 	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
 	if (!error && !sparse_set_make(&builder)) {
 		plan_find(plan, true, false, NULL, "%zu operators, %td sparse hooks", operators->count,

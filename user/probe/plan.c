@@ -36,15 +36,27 @@ void plan_find(struct library_plan *plan, bool good, bool fatal, const char *rem
 
 /* --- catalogue ------------------------------------------------------------------ */
 
+/* A C++ function is named up to its parameters, whose types differ between versions. */
+static const struct elf_symbol *function_find(const struct elf_file *file, const char *name)
+{
+	size_t count;
+	const struct elf_symbol *symbols = elf_file_symbols_prefix(file, name, &count);
+
+	if (strncmp(name, "_Z", strlen("_Z")))
+		return elf_file_symbol(file, name);
+	for (size_t index = 0; index < count; index++)
+		if (symbols[index].kind == ELF_FUNCTION)
+			return &symbols[index];
+	return NULL;
+}
+
 static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 {
-	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, row->symbol);
+	const struct elf_symbol *symbol = function_find(plan->elf, row->symbol);
 	struct plan_point point = {.program = row->program, .full_only = row->full_only};
 	struct entry_place place;
 	int error;
 
-	if (!symbol && row->older)
-		symbol = elf_file_symbol(plan->elf, row->older);
 	if (!symbol) {
 		plan_find(plan, false, row->needed, row->without, "%s is missing", row->readable);
 		return 0;
@@ -124,36 +136,86 @@ static int catalogue_plan(struct library_plan *plan)
 
 /* --- PyTorch ----------------------------------------------------------------------- */
 
-static int torch_plan(struct library_plan *plan)
+#define WITHOUT_LAYOUT "operators, users and phases are left out; blocks of the allocator remain"
+
+static const char *source_text(enum layout_source source)
 {
-	unsigned int major, minor;
+	switch (source) {
+	case LAYOUT_CHECKED:
+		return "derived from the library, as measured on this version";
+	case LAYOUT_DERIVED:
+		return "derived from the library";
+	case LAYOUT_TABLE:
+		return "as measured on this version, since the library's code is not as expected";
+	}
+	return "";
+}
+
+/* Why there is no layout: `error` of torch_layout_make, about `item`. */
+static int layout_refuse(struct library_plan *plan, int error, const char *item)
+{
 	char *remedy = NULL;
-	int error;
+
+	if (asprintf(&remedy, WITHOUT_LAYOUT " (known: PyTorch %s)", torch_layout_versions()) < 0)
+		return -ENOMEM;
+	if (error == -ENOTSUP)
+		plan_find(plan, false, true, remedy, "PyTorch %d.%d is unknown", plan->version_major,
+			plan->version_minor);
+	else
+		plan_find(plan, false, true, WITHOUT_LAYOUT,
+			error == -ENODATA ? "PyTorch %d.%d: the layout of its %s cannot be told"
+					  : "PyTorch %d.%d: its %s are not laid out as in that version",
+			plan->version_major, plan->version_minor, item);
+	free(remedy);
+	return 0;
+}
+
+static int layout_plan(struct library_plan *plan, const struct library_plan *c10)
+{
+	struct torch_derived derived;
+	struct torch_layout layout;
+	unsigned int major, minor;
+	const char *item;
+	int source;
 
 	if (torch_version(plan->elf, &major, &minor)) {
-		plan_find(plan, false, true, "operators, users and phases are left out; blocks of the allocator remain",
-			"the PyTorch version cannot be told");
+		plan_find(plan, false, true, WITHOUT_LAYOUT, "the PyTorch version cannot be told");
 		return 0;
 	}
 	plan->version_major = (int)major;
 	plan->version_minor = (int)minor;
-	plan->torch = torch_layout_find((int)major, (int)minor);
-	if (!plan->torch) {
-		if (asprintf(&remedy,
-			    "operators, users and phases are left out; blocks of the allocator remain (known: %s)",
-			    torch_layout_versions()) < 0)
-			return -ENOMEM;
-		plan_find(plan, false, true, remedy, "PyTorch %u.%u is unknown", major, minor);
-		free(remedy);
+	torch_derive(c10->elf, plan->elf, &derived);
+	source = torch_layout_make(major, minor, &derived, &layout, &item);
+	if (source < 0)
+		return layout_refuse(plan, source, item);
+	plan->torch = malloc(sizeof(*plan->torch));
+	if (!plan->torch)
+		return -ENOMEM;
+	*plan->torch = layout;
+	plan_find(plan, true, false, NULL, "PyTorch %u.%u, layouts %s", major, minor,
+		source_text((enum layout_source)source));
+	if (!layout.accumulate_variable)
+		plan_find(plan, false, false, "no categories Gradient and Parameter",
+			"the layout of AccumulateGrad cannot be told");
+	return 0;
+}
+
+int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
+{
+	int error;
+
+	if (torch_cpu->torch_planned || elf_file_machine(torch_cpu->elf) != ELF_MACHINE_X86_64)
 		return 0;
-	}
-	plan_find(plan, true, false, NULL, "PyTorch %u.%u", major, minor);
-	if (elf_file_tls_got(plan->elf, KEYS_SYMBOL, &plan->keys_got))
-		plan_find(plan, false, false, "a few operators may be mistaken for parts of others",
+	torch_cpu->torch_planned = true;
+	error = layout_plan(torch_cpu, c10);
+	if (error || !torch_cpu->torch)
+		return error;
+	if (elf_file_tls_got(torch_cpu->elf, KEYS_SYMBOL, &torch_cpu->keys_got))
+		plan_find(torch_cpu, false, false, "a few operators may be mistaken for parts of others",
 			"the thread's dispatch keys cannot be found");
-	error = operator_hooks_plan(plan);
+	error = operator_hooks_plan(torch_cpu);
 	if (error == -ENOENT) {
-		plan_find(plan, false, true, "nothing can be told about operators", "no at::_ops functions");
+		plan_find(torch_cpu, false, true, "nothing can be told about operators", "no at::_ops functions");
 		return 0;
 	}
 	return error;
@@ -222,11 +284,9 @@ int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 			"this is a library for another machine");
 		return 0;
 	}
-	if (role == LIBRARY_TORCH_CPU)
-		error = torch_plan(plan);
-	else if (role == LIBRARY_PYTHON)
+	if (role == LIBRARY_PYTHON)
 		python_plan(plan);
-	return error ? error : catalogue_plan(plan);
+	return catalogue_plan(plan);
 }
 
 void library_plan_free(struct library_plan *plan)
@@ -247,6 +307,7 @@ void library_plan_free(struct library_plan *plan)
 		arrfree(plan->sets[set].offsets);
 	}
 	arrfree(plan->points);
+	free(plan->torch);
 	elf_file_close(plan->elf);
 	free(plan->build_id);
 	memset(plan, 0, sizeof(*plan));
@@ -255,7 +316,7 @@ void library_plan_free(struct library_plan *plan)
 int library_plan_bias(const struct library_plan *plan, uint64_t mapped_at, uint64_t mapped_offset, uint64_t *bias)
 {
 	uint64_t address;
-	int error = elf_file_address(plan->elf, mapped_offset, &address);
+	int error = elf_file_code_address(plan->elf, mapped_offset, &address);
 
 	if (error)
 		return error;

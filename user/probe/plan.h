@@ -55,7 +55,8 @@ struct library_plan {
 	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
 	int version_major, version_minor;   /* of PyTorch or CPython; 0.0: unknown */
-	const struct torch_layout *torch;   /* NULL: unknown version */
+	struct torch_layout *torch;         /* NULL: unknown, or torch_plan_make has not been here */
+	bool torch_planned;                 /* it has */
 	const struct python_layout *python; /* NULL: unknown version */
 	uint64_t keys_got;                  /* address in the file, 0: not found */
 	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
@@ -65,6 +66,11 @@ struct library_plan {
 
 /* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */
 int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
+/*
+ * Add layouts and operators to the plan of libtorch_cpu, which takes the libc10
+ * that is mapped with it; nothing when that was done already.
+ */
+int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10);
 /* Fill the plain set of hooks, which is made only where it is needed: the target is importing meanwhile. */
 int plain_hooks_plan(struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);

@@ -14,8 +14,7 @@
 
 #define INFERENCE_WORD "inference_mode"
 
-/* The planned library behind a target's libtorch_cpu. */
-static struct planned_library *torch_of(struct session *session, const struct target *target)
+struct planned_library *torch_of(struct session *session, const struct target *target)
 {
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
 		if (session->libraries[index].plan == target->libraries[LIBRARY_TORCH_CPU])

@@ -138,6 +138,8 @@ void targets_free(struct session *session);
 void statistics_tell(const struct session *session);
 
 /* hooks.c: the sparse or the plain set of operator hooks, and the change to the latter. */
+/* The planned library behind a target's libtorch_cpu. */
+struct planned_library *torch_of(struct session *session, const struct target *target);
 int hook_set_choose(struct session *session, struct target *target);
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
 /* Inference mode began at that time: only the plain set of hooks sees its operators. */

@@ -417,6 +417,20 @@ static int target_probe(struct session *session, struct target *target, const st
 	return error;
 }
 
+/* Layouts and operators of PyTorch: known once both of its libraries are there. */
+static int torch_plan_take(struct session *session, struct target *target)
+{
+	struct library_plan *plan = torch_of(session, target)->plan;
+	ptrdiff_t findings = arrlen(plan->findings);
+	int error = torch_plan_make(plan, target->libraries[LIBRARY_C10]);
+
+	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU], findings);
+	if (error)
+		session_tell(session, "%s: its operators cannot be read: %s", target->library_paths[LIBRARY_TORCH_CPU],
+			strerror(-error));
+	return error;
+}
+
 /* Libraries that came when the target was probed already: those of devices are mapped after PyTorch's own. */
 static int target_probe_more(struct session *session, struct target *target, const struct mapped_file *files)
 {
@@ -466,7 +480,9 @@ int target_scan(struct session *session, struct target *target)
 		error = target_probe_more(session, target, files);
 	} else if (!error && target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10]) {
 		target->from_start = !first;
-		error = target_probe(session, target, files);
+		error = torch_plan_take(session, target);
+		if (!error)
+			error = target_probe(session, target, files);
 	}
 	maps_free(files);
 	return error;

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PAGE_BYTES 4096ull /* of a mapping, x86_64 */
+
 static bool range_inside(uint64_t offset, uint64_t size, uint64_t whole)
 {
 	return offset <= whole && size <= whole - offset;
@@ -75,8 +77,8 @@ static int segments_load(struct elf_file *file)
 		if (!range_inside(header->p_offset, header->p_filesz, file->size) ||
 			header->p_vaddr > UINT64_MAX - header->p_filesz)
 			continue;
-		file->segments[file->segment_count++] =
-			(struct elf_segment){header->p_vaddr, header->p_offset, header->p_filesz};
+		file->segments[file->segment_count++] = (struct elf_segment){
+			header->p_vaddr, header->p_offset, header->p_filesz, header->p_flags & PF_X};
 	}
 	return 0;
 }
@@ -301,6 +303,21 @@ int elf_file_address(const struct elf_file *file, uint64_t offset, uint64_t *add
 
 		if (offset >= segment->offset && offset - segment->offset < segment->size) {
 			*address = offset - segment->offset + segment->address;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+int elf_file_code_address(const struct elf_file *file, uint64_t offset, uint64_t *address)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *segment = &file->segments[i];
+		uint64_t first = segment->offset & ~(PAGE_BYTES - 1);
+
+		if (segment->executable && offset >= first &&
+			offset - first < segment->size + segment->offset - first) {
+			*address = segment->address - segment->offset + offset;
 			return 0;
 		}
 	}

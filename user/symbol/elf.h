@@ -66,6 +66,13 @@ const struct elf_symbol *elf_file_symbols_prefix(const struct elf_file *file, co
 int elf_file_offset(const struct elf_file *file, uint64_t address, uint64_t *offset);
 int elf_file_address(const struct elf_file *file, uint64_t offset, uint64_t *address);
 
+/*
+ * The address that a mapping of code begins at which begins at `offset` of the
+ * file. Mappings are whole pages: the offset may lie before the segment, in
+ * bytes that belong to another one at another address.
+ */
+int elf_file_code_address(const struct elf_file *file, uint64_t offset, uint64_t *address);
+
 /* Reads up to `size` bytes at an address, fewer at the end of its segment. Returns bytes read (> 0) or -errno. */
 ssize_t elf_file_read(const struct elf_file *file, uint64_t address, void *buffer, size_t size);
 

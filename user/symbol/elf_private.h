@@ -28,6 +28,7 @@ struct elf_section {
 
 struct elf_segment {
 	uint64_t address, offset, size; /* of the bytes that are in the file */
+	bool executable;
 };
 
 struct elf_file {

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Layouts: what real libraries say of themselves, and what becomes of numbers that do not fit. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "elf_image.h"
+#include "roots.h"
+#include "torch/layout.h"
+#include "torch/operators.h"
+
+#define BIT(bit) (1ull << (bit))
+
+static struct elf_file *library_open(const char *root, const char *name)
+{
+	char *path = root_library(root, name);
+	struct elf_file *file;
+	int fd;
+
+	if (!path)
+		cr_skip_test("no %s in the root %s: scripts/test-root makes it", name, root);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	cr_assert_eq(elf_file_open(fd, &file), 0, "%s", path);
+	close(fd);
+	free(path);
+	return file;
+}
+
+/* Of each version by its headers: DispatchKey.h, TensorImpl.h, accumulate_grad.h (compiled). */
+static void library_check(
+	const char *root, unsigned int minor, uint64_t included, uint64_t excluded, uint16_t storage, uint16_t variable)
+{
+	struct elf_file *c10 = library_open(root, "libc10"), *torch_cpu = library_open(root, "libtorch_cpu");
+	unsigned int found_major, found_minor;
+	struct torch_derived derived;
+	struct torch_layout layout;
+	const char *item;
+
+	torch_derive(c10, torch_cpu, &derived);
+	cr_assert_eq(torch_version(torch_cpu, &found_major, &found_minor), 0);
+	if (found_minor == minor) {
+		cr_assert_eq(derived.keys_included_default, included);
+		cr_assert_eq(derived.keys_excluded_default, excluded);
+		cr_assert_eq(derived.tensor_storage, storage);
+		cr_assert_eq(derived.accumulate_variable, variable);
+	}
+	cr_assert_geq(torch_layout_make(found_major, found_minor, &derived, &layout, &item), 0);
+	elf_file_close(c10);
+	elf_file_close(torch_cpu);
+}
+
+Test(derive, from_the_libraries_of_1_13)
+{
+	library_check("", 13, BIT(26) | BIT(35), BIT(40) | BIT(41) | BIT(42), 24, 0x188);
+}
+
+Test(derive, from_the_libraries_of_2_6)
+{
+	library_check("cuda", 6, BIT(26) | BIT(35), 0xffull << 40, 16, 0x1d8);
+}
+
+Test(derive, from_the_libraries_of_2_14)
+{
+	library_check("latest", 14, BIT(26) | BIT(34), 0x3ffull << 39, 16, 0x1d0);
+}
+
+/* A function that is not as expected gives nothing, rather than something. */
+Test(derive, nothing_from_a_library_without_the_functions)
+{
+	struct torch_derived derived;
+	struct elf_file *file;
+	struct image image;
+	int fd;
+
+	image_begin(&image);
+	fd = image_finish(&image);
+	cr_assert_eq(elf_file_open(fd, &file), 0);
+	torch_derive(file, file, &derived);
+	cr_assert_eq(derived.keys_included_default | derived.keys_excluded_default, 0);
+	cr_assert_eq(derived.tensor_storage | derived.accumulate_variable, 0);
+	elf_file_close(file);
+	close(fd);
+}
+
+/* An image with one function under that name. */
+static uint16_t storage_of_code(const char *code, size_t size)
+{
+	static const char names[] = "\0_ZNK3c1010TensorImpl11has_storageEv";
+	Elf64_Sym symbols[2] = {{0}, {.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_size = size}};
+	struct torch_derived derived;
+	struct elf_file *file;
+	struct image image;
+	int fd;
+
+	image_begin(&image);
+	symbols[1].st_shndx = image_section(&image, ".text", SHT_PROGBITS, code, size, 0);
+	symbols[1].st_value = image.sections[symbols[1].st_shndx].sh_addr;
+	image_symbols(&image, ".dynsym", SHT_DYNSYM, symbols, 2, names, sizeof(names));
+	fd = image_finish(&image);
+	cr_assert_eq(elf_file_open(fd, &file), 0);
+	torch_derive(file, file, &derived);
+	elf_file_close(file);
+	close(fd);
+	return derived.tensor_storage;
+}
+
+Test(derive, the_storage_only_from_code_with_one_memory_operand)
+{
+	/* cmpq $0, 0x18(%rdi); setne %al; ret */
+	static const char plain[] = "\x48\x83\x7f\x18\x00\x0f\x95\xc0\xc3";
+	/* the same behind endbr64, at 0x10 */
+	static const char marked[] = "\xf3\x0f\x1e\xfa\x48\x83\x7f\x10\x00\x0f\x95\xc0\xc3";
+	/* mov 0x8(%rdi),%rax; cmpq $0,0x18(%rax); setne %al; ret */
+	static const char twice[] = "\x48\x8b\x47\x08\x48\x83\x78\x18\x00\x0f\x95\xc0\xc3";
+
+	cr_assert_eq(storage_of_code(plain, sizeof(plain) - 1), 0x18);
+	cr_assert_eq(storage_of_code(marked, sizeof(marked) - 1), 0x10);
+	cr_assert_eq(storage_of_code(twice, sizeof(twice) - 1), 0);
+	cr_assert_eq(storage_of_code(plain, 3), 0, "cut in the middle of an instruction");
+}
+
+static const struct torch_derived good = {BIT(26) | BIT(35), 0xffull << 40, 16, 0x1d8};
+
+Test(layout, follows_from_the_default_key_sets_and_the_storage)
+{
+	struct torch_layout layout;
+	const char *item;
+
+	cr_assert_eq(torch_layout_make(2, 6, &good, &layout, &item), LAYOUT_CHECKED);
+	cr_assert_eq(layout.keys_backend, BIT(26) - 1);
+	cr_assert_eq(layout.keys_inplace, BIT(35));
+	cr_assert_eq(layout.keys_autograd, BIT(36) | BIT(37) | BIT(38));
+	cr_assert_eq(layout.keys_fallback, BIT(32) | BIT(33) | BIT(34));
+	cr_assert_eq(layout.storage_data, 16);
+	cr_assert_eq(layout.storage_bytes, 48);
+	cr_assert_eq(torch_layout_make(2, 3, &good, &layout, &item), LAYOUT_DERIVED);
+}
+
+Test(layout, is_that_of_the_version_where_nothing_can_be_derived)
+{
+	static const struct torch_derived nothing;
+	struct torch_layout layout, derived;
+	const char *item;
+
+	cr_assert_eq(torch_layout_make(2, 6, &nothing, &layout, &item), LAYOUT_TABLE);
+	cr_assert_eq(torch_layout_make(2, 6, &good, &derived, &item), LAYOUT_CHECKED);
+	cr_assert_arr_eq(&layout, &derived, sizeof(layout));
+	cr_assert_eq(torch_layout_make(2, 3, &nothing, &layout, &item), -ENODATA);
+	cr_assert_str_eq(item, "dispatch keys");
+}
+
+Test(layout, of_another_version_is_refused)
+{
+	static const struct {
+		unsigned int major, minor;
+	} versions[] = {{1, 12}, {1, 14}, {2, 15}, {0, 4}, {3, 0}, {9, 99}};
+	struct torch_layout layout;
+	const char *item;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		cr_assert_eq(torch_layout_make(versions[i].major, versions[i].minor, &good, &layout, &item), -ENOTSUP);
+}
+
+Test(layout, is_refused_where_the_library_disagrees_with_its_version)
+{
+	struct torch_derived other;
+	struct torch_layout layout;
+	const char *item;
+
+	other = good;
+	other.tensor_storage = 24;
+	cr_assert_eq(torch_layout_make(2, 6, &other, &layout, &item), -EINVAL);
+	cr_assert_str_eq(item, "TensorImpl");
+	other = good;
+	other.accumulate_variable = 0x188;
+	cr_assert_eq(torch_layout_make(2, 6, &other, &layout, &item), -EINVAL);
+	cr_assert_str_eq(item, "AccumulateGrad");
+	other = good;
+	other.keys_excluded_default = BIT(41);
+	cr_assert_eq(torch_layout_make(2, 6, &other, &layout, &item), -EINVAL);
+	cr_assert_str_eq(item, "dispatch keys");
+}
+
+Test(layout, is_refused_where_the_default_keys_are_no_such_sets)
+{
+	static const struct torch_derived wrong[] = {
+		{BIT(26), 0xffull << 40, 16, 0},                     /* one key */
+		{BIT(26) | BIT(30) | BIT(35), 0xffull << 40, 16, 0}, /* three */
+		{BIT(26) | BIT(28), 0xffull << 40, 16, 0},           /* no room for what stands between them */
+		{BIT(2) | BIT(35), 0xffull << 40, 16, 0},            /* no room for backends */
+		{BIT(26) | BIT(35), 0xffull << 37, 16, 0},           /* autograd is excluded */
+	};
+	struct torch_layout layout;
+	const char *item;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_assert_eq(torch_layout_make(2, 3, &wrong[i], &layout, &item), -EINVAL, "%zu", i);
+		cr_assert_str_eq(item, "dispatch keys");
+	}
+}
