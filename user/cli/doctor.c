@@ -20,7 +20,9 @@
 #include "cli/cli.h"
 #include "containers/containers.h"
 #include "probe/plan.h"
+#include "python/threads.h"
 #include "target/maps.h"
+#include "target/memory.h"
 #include "target/process.h"
 #include "target/watch.h"
 
@@ -216,6 +218,39 @@ static void check_findings(struct doctor *doctor, const struct library_plan *pla
 	}
 }
 
+static int process_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	const struct doctor *doctor = context;
+
+	return memory_read(doctor->pid, address, buffer, length);
+}
+
+/* Is the interpreter, as it lives in the process, what its file says? */
+static void check_threads(struct doctor *doctor, const struct library_plan *plan, const struct mapped_file *file)
+{
+	uint64_t bias;
+	uint32_t slot;
+	int error;
+
+	if (!plan->python || library_plan_bias(plan, file->start, file->offset, &bias))
+		return;
+	error = python_threads_find(
+		&(struct python_image){
+			.layout = plan->python,
+			.read = process_read,
+			.context = doctor,
+			.runtime = bias + plan->python_runtime,
+			.code_type = bias + plan->python_code_type,
+		},
+		&slot);
+	if (error)
+		check_add(doctor, NOTE, library_role_name(plan->role), "Python stacks, files and lines are left out",
+			"%s", python_threads_error(error));
+	else
+		check_add(doctor, GOOD, library_role_name(plan->role), NULL,
+			"threads have their state at %#x from the thread pointer", slot);
+}
+
 static bool check_library(struct doctor *doctor, const struct mapped_file *file, enum library_role role)
 {
 	struct library_plan plan = {0};
@@ -231,6 +266,7 @@ static bool check_library(struct doctor *doctor, const struct mapped_file *file,
 			*plan.build_id ? plan.build_id : "none");
 		check_symbols(doctor, &plan);
 		check_findings(doctor, &plan);
+		check_threads(doctor, &plan, file);
 	}
 	library_plan_free(&plan);
 	if (fd >= 0)
