@@ -166,6 +166,15 @@ static __always_inline __u32 code_table_read(struct hit *hit, struct code_buffer
 	return (__u32)length;
 }
 
+/* What tells a code object from another one at its address; short tables and names are shared by many. */
+static __always_inline __u64 code_identity(const struct target_settings *settings, const struct code_buffer *buffer)
+{
+	__u64 identity = identity_mix(code_field(buffer, settings->code_file), code_field(buffer, settings->code_name));
+
+	identity = identity_mix(identity, code_field(buffer, settings->code_table));
+	return identity_mix(identity, code_field(buffer, settings->code_first_line));
+}
+
 /* Send a copy of a code object, unless the same one was sent before. */
 static __noinline int code_send(struct hit *hit, __u64 code)
 {
@@ -176,8 +185,7 @@ static __noinline int code_send(struct hit *hit, __u64 code)
 	code_piece_read(buffer, CODE_PIECE_OBJECT, code, buffer->object, CODE_OBJECT_BYTES);
 	if (!buffer->head.pieces[CODE_PIECE_OBJECT].length)
 		return 0;
-	identity = identity_mix(
-		code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
+	identity = code_identity(hit->settings, buffer);
 	known = bpf_map_lookup_elem(&codes_sent, &key);
 	if (known && *known == identity)
 		return 0;

@@ -98,6 +98,7 @@ struct target_settings {
 	__u16 frame_owner_shift;
 	__u16 frame_self; /* may lie past frame_span, and is then read by itself */
 	__u16 code_file, code_name, code_qualified_name, code_table;
+	__u16 code_first_line; /* of the aligned word with the first line */
 	__u16 bytes_length, bytes_data;
 
 	__u16 tensor_storage;

@@ -53,8 +53,6 @@ static const char *build_refusal(const struct library_plan *plan, const struct p
 {
 	if (exports(plan, "_Py_NegativeRefcount"))
 		return "a debug build, whose objects are laid out differently";
-	if (exports(plan, "_Py_MergeZeroLocalRefcount"))
-		return "a free-threaded build, whose objects are laid out differently";
 	if (version->level && version->level < RELEASE_CANDIDATE)
 		return "a pre-release, whose layout may be any";
 	return NULL;
@@ -70,12 +68,13 @@ static int layout_fill(struct library_plan *plan, const struct python_layout *ro
 
 	if (elf_file_read(plan->elf, plan->python_runtime, runtime, sizeof(runtime)) == sizeof(runtime))
 		error = debug_offsets_read(runtime, sizeof(runtime), &layout, &found);
-	if (error == -EBADMSG) {
-		plan_find(plan, false, false, WITHOUT_PYTHON, "%s: its debug offsets make no sense", name);
+	if (error == -EBADMSG || (error && row->minor >= DEBUG_OFFSETS_SINCE)) {
+		plan_find(plan, false, false, WITHOUT_PYTHON, "%s has no debug offsets that make sense", name);
 		return 0;
 	}
 	if (!error && found.free_threaded) {
-		plan_find(plan, false, false, WITHOUT_PYTHON, "%s is a free-threaded build", name);
+		plan_find(plan, false, false, WITHOUT_PYTHON,
+			"%s is a free-threaded build, whose objects are laid out differently", name);
 		return 0;
 	}
 	plan->python = malloc(sizeof(*plan->python));

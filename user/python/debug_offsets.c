@@ -101,7 +101,7 @@ int debug_offsets_read(const void *runtime, size_t size, struct python_layout *l
 	int error;
 
 	*found = (struct debug_offsets){0};
-	if (layout->major != 3 || layout->minor < 13 || size < DEBUG_OFFSETS_SIZE ||
+	if (layout->minor < DEBUG_OFFSETS_SINCE || size < DEBUG_OFFSETS_SIZE ||
 		memcmp(runtime, cookie, sizeof(cookie)) != 0)
 		return -ENOENT;
 	if (!version_is(word_at(runtime, WORD_VERSION), layout))

@@ -13,6 +13,8 @@
 
 #include "python/layout.h"
 
+#define DEBUG_OFFSETS_SINCE 13 /* of CPython 3 */
+
 /* Bytes of _PyRuntime that hold all that is used here. */
 #define DEBUG_OFFSETS_SIZE 1024
 

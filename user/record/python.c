@@ -15,10 +15,16 @@ static int target_read(void *context, uint64_t address, void *buffer, size_t len
 	return memory_read(target->process.pid, address, buffer, length);
 }
 
+/* Where the aligned word begins that has this byte. */
+static uint32_t word_of(uint32_t offset)
+{
+	return offset / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
 /* The fields that lie together are read at once: where they begin, and how far they reach. */
 static void frame_settings(struct target_settings *settings, const struct python_layout *layout)
 {
-	uint32_t owner_word = layout->frame.owner / sizeof(uint64_t) * sizeof(uint64_t);
+	uint32_t owner_word = word_of(layout->frame.owner);
 	const uint32_t fields[] = {layout->frame.code, layout->frame.previous, layout->frame.instruction,
 		layout->frame.owner_skip ? owner_word : layout->frame.code, layout->frame.localsplus};
 	uint32_t first = fields[0], last = fields[0];
@@ -51,6 +57,7 @@ static void layout_settings(struct target_settings *settings, const struct pytho
 	settings->code_name = (uint16_t)layout->code.name;
 	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
 	settings->code_table = (uint16_t)layout->code.table;
+	settings->code_first_line = (uint16_t)word_of(layout->code.first_line);
 	settings->bytes_length = (uint16_t)layout->bytes.length;
 	settings->bytes_data = (uint16_t)layout->bytes.data;
 }
