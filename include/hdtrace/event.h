@@ -96,7 +96,7 @@ struct tensor_argument {
 
 struct python_frame {
 	__u64 code;        /* PyCodeObject */
-	__u64 instruction; /* prev_instr or instr_ptr: inside the code object */
+	__u64 instruction; /* counts from code_record.first_instruction of the code object */
 	__u64 self;        /* localsplus[0], a PyObject or 0 */
 };
 
@@ -200,7 +200,7 @@ enum code_piece {
 };
 
 /* Room of the pieces, which have fixed places; the table comes last, since it alone differs much in length. */
-#define CODE_OBJECT_BYTES 208 /* the fixed part in every known version */
+#define CODE_OBJECT_BYTES 144 /* up to the location table in every known version */
 #define CODE_FILE_BYTES 384   /* string objects, longer ones are read from user space */
 #define CODE_NAME_BYTES 128
 #define CODE_QUALIFIED_BYTES 256
