@@ -58,4 +58,40 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 	return !error;
 }
 
+/*
+ * A call of a driver is over when its frame is not alive any more. Its result
+ * was not seen by the probe behind the call, which stands there only after the
+ * first one: what lies where it was to go has to do.
+ */
+static __noinline int segment_settle(struct hit *hit)
+{
+	struct pending_segment *pending = &hit->thread->pending;
+	struct segment_event *record = &pending->record;
+
+	if (call_is_alive(&pending->call, hit->stack_pointer))
+		return 0;
+	pending->call.place = 0;
+	if (!record->action)
+		return 0;
+	if (pending->result) {
+		record->result = SEGMENT_FOUND;
+		if (READ_USER(record->address, pending->result))
+			record->result = SEGMENT_UNREADABLE;
+		else if (record->address == pending->before)
+			record->result = SEGMENT_UNCHANGED;
+	}
+	event_send(hit, record, sizeof(*record));
+	return 0;
+}
+
+/* What a program begins with; false: the hit is for nobody. */
+static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, __u64 cookie)
+{
+	if (!hit_find(hit, context, cookie))
+		return false;
+	if (hit->thread->pending.call.place)
+		segment_settle(hit);
+	return true;
+}
+
 #endif

@@ -47,8 +47,7 @@ struct place {
 	uint64_t address;
 };
 
-/* Index of a device, made when it is new; DEVICES_MAX: there are too many. */
-static uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index)
+uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index)
 {
 	struct device_state fresh = {.device.type = type, .device.index = index};
 
@@ -390,8 +389,17 @@ static void totals_take(struct device_state *state, uint64_t allocated, uint64_t
 		state->device.reserved_peak_bytes = reserved;
 }
 
+/* How many bytes more the allocator holds than when it was heard of last; 0 when it was never. */
+static uint64_t reserved_more(const struct device_state *state, uint64_t reserved)
+{
+	uint64_t before = state->device.has_totals ? state->device.reserved_bytes : 0;
+
+	return reserved > before ? reserved - before : 0;
+}
+
 int memory_device_allocate(struct target_state *target, const struct device_allocate_event *event)
 {
+	struct thread *thread = thread_find(target, event->event.thread_id);
 	struct given given = {
 		.event = &event->event,
 		.place = {device_find(target, event->device_type, event->device_index), event->address},
@@ -399,9 +407,15 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 		.stack = event->stack,
 	};
 
+	uint64_t more;
+
+	if (!thread)
+		return -ENOMEM;
 	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
 		return 0;
+	more = reserved_more(&target->devices[given.place.device], event->reserved);
 	totals_take(&target->devices[given.place.device], event->allocated, event->reserved, event->bytes);
+	segment_block(target, thread, given.place.device, event->address, more);
 	return block_give(target, &given);
 }
 
@@ -476,6 +490,49 @@ int memory_device_request(struct target_state *target, const struct device_reque
 	allocation->bytes = event->bytes;
 	allocation->stream = stream_find(&target->devices[allocation->device].device, event->stream);
 	return 0;
+}
+
+/* --- segments as blocks ------------------------------------------------------------ */
+
+static struct event segment_moment_event(const struct segment *segment, uint64_t time_ns)
+{
+	return (struct event){.time_ns = time_ns, .thread_id = segment->thread_id};
+}
+
+int memory_segment_begin(struct target_state *target, uint32_t index)
+{
+	const struct segment *segment = &target->result.segments[index];
+	struct event event = segment_moment_event(segment, segment->start_time_ns);
+	struct given given = {
+		.event = &event,
+		.place = {segment->device, segment->address},
+		.bytes = segment->bytes,
+	};
+	int error = segment->device == DEVICES_MAX ? 0 : block_give(target, &given);
+
+	if (error || segment->device == DEVICES_MAX || !segment->bytes)
+		return error;
+	/* It is known by who called for it. */
+	if (arrlast(target->allocations).run != NONE) {
+		struct run *run = &target->runs[arrlast(target->allocations).run];
+
+		run->source = SOURCE_SEGMENT;
+		run->operator_ = index;
+	}
+	return 0;
+}
+
+int memory_segment_end(struct target_state *target, uint32_t index)
+{
+	const struct segment *segment = &target->result.segments[index];
+	struct place place = {segment->device, segment->address};
+	struct event event = segment_moment_event(segment, segment->end_time_ns);
+	struct thread *thread;
+	int error = free_begin(target, &event, &thread);
+
+	if (!error && segment->device != DEVICES_MAX && address_live(target, place) != NONE)
+		block_take(target, thread, &event, place);
+	return error;
 }
 
 /* --- resizes --------------------------------------------------------------------- */

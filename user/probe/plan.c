@@ -11,6 +11,7 @@
 #include <hdtrace/capture.h>
 
 #include "containers/containers.h"
+#include "probe/device_calls.h"
 #include "probe/operator_hooks.h"
 #include "probe/python_plan.h"
 #include "probe/usdt.h"
@@ -117,6 +118,56 @@ static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row
 	return next;
 }
 
+/* --- functions of devices --------------------------------------------------------- */
+
+static int call_plan(struct library_plan *plan, const struct device_call *call, const struct elf_symbol *symbol)
+{
+	struct plan_point point = {
+		.program = call->program,
+		.full_only = call->program == PROGRAM_LAUNCHED,
+		.described = true,
+		.name = call->symbol,
+	};
+	struct entry_place place;
+	int error = entry_find(plan->elf, symbol->address, symbol->size, &place);
+
+	if (!error)
+		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
+	if (error)
+		return error;
+	point.description.stack_adjust = (int16_t)place.stack_bytes;
+	if (call->program == PROGRAM_LAUNCHED)
+		point.description.launched = call->launched;
+	else
+		point.description.segment = call->call;
+	arrput(plan->points, point);
+	return 0;
+}
+
+static int device_calls_plan(struct library_plan *plan)
+{
+	size_t count, wanted = 0, found = 0;
+	const struct device_call *calls = device_calls(&count);
+	int error = 0;
+
+	for (size_t index = 0; !error && index < count; index++) {
+		const struct elf_symbol *symbol;
+
+		if (calls[index].library != plan->role)
+			continue;
+		wanted++;
+		symbol = elf_file_symbol(plan->elf, calls[index].symbol);
+		if (!symbol)
+			continue;
+		found++;
+		error = call_plan(plan, &calls[index], symbol);
+	}
+	if (wanted)
+		plan_find(plan, found > 0, false, found ? NULL : "what the driver gives is not seen",
+			"%zu of %zu functions for memory and kernels", found, wanted);
+	return error;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
 	const struct catalogue_usdt *usdt_rows;
@@ -132,7 +183,7 @@ static int catalogue_plan(struct library_plan *plan)
 	for (size_t index = 0; !error && index < count; index++)
 		if (usdt_rows[index].library == plan->role)
 			error = usdt_plan(plan, &usdt_rows[index]);
-	return error;
+	return error ? error : device_calls_plan(plan);
 }
 
 /* --- PyTorch ----------------------------------------------------------------------- */

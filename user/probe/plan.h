@@ -23,6 +23,7 @@ struct plan_point {
 	uint64_t offset; /* in the file */
 	bool full_only;  /* left out at LEVEL_LITE */
 	bool described;  /* its program needs `description` */
+	const char *name; /* of the function, that its records are to have; NULL: none. Static */
 	struct hook_description description;
 };
 

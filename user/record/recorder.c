@@ -73,6 +73,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	if (record->flags & EVENT_STACK)
 		codes_keep(session, target, record);
+	symbols_keep(session, target, record);
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");

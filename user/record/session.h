@@ -38,6 +38,12 @@ struct invoked_operator {
 	uint16_t value;
 };
 
+/* A native address that the capture has the symbol of; value: a probe stands there. */
+struct known_symbol {
+	uint64_t key;
+	bool value;
+};
+
 struct target {
 	uint16_t index;
 	struct process process;
@@ -65,6 +71,10 @@ struct target {
 	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
 	struct invoked_operator *invoked; /* stb_ds hash map */
+	uint16_t extra_names;             /* names given out by target_name_add */
+	struct known_symbol *symbols;     /* stb_ds hash map */
+	struct mapped_file *files;        /* as they were when symbols.c looked last; NULL: never */
+	int return_probes;
 };
 
 struct session {
@@ -73,6 +83,7 @@ struct session {
 	struct capture_writer *capture;    /* NULL until there is something to keep: an older one stays until then */
 	int capture_error;                 /* the first that writing met */
 	struct planned_library *libraries; /* stb_ds */
+	struct symbol_file *symbol_files;  /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
 	struct target **candidates;        /* stb_ds: children of a started command that do not train (yet) */
 	/* Counting steps while recording, only where --steps asks for it. */
@@ -88,12 +99,16 @@ uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 /* To a person, on stderr; nothing when --quiet. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Note the first error that writing the capture met; the target's, unless it is NULL. */
+void capture_check(struct session *session, struct target *target, int error);
 /* Keep a record in the capture. */
 void session_keep(struct session *session, struct target *target, const struct event *record);
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
 void session_keep_losses(struct session *session);
 /* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
 int session_capture_open(struct session *session);
+/* Give a name that is no operator's of at::_ops an index of its own; a negative errno when there is no room. */
+int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags);
 int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
@@ -104,6 +119,11 @@ void python_settings(const struct session *session, struct target *target);
 void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
 void codes_keep(struct session *session, struct target *target, const struct event *record);
 void codes_forget(struct target *target);
+
+/* symbols.c: the capture has what lies at the native addresses of a record. */
+void symbols_keep(struct session *session, struct target *target, const struct event *record);
+void symbols_forget(struct target *target);
+void symbol_files_free(struct session *session);
 
 /* invoked.c: an ordinary operator record made of one that names a definition, in `buffer`; NULL without a name. */
 struct operator_buffer {

@@ -14,6 +14,7 @@
 #include "json_writer.h"
 #include "containers/containers.h"
 #include "output.h"
+#include "segments.h"
 #include "text.h"
 
 #define SCHEMA_VERSION 3
@@ -27,10 +28,6 @@ static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion"
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
 static const char *const METADATA_AFTER_DEVICE[] = {"token_counts", "torch_version", "value_dependencies", "weights_loaded",
 	"world_size"};
-
-/* Categories in sorted order of their names. */
-static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
-	CATEGORY_OPTSTATE, CATEGORY_OTHER, CATEGORY_PARAMETER, CATEGORY_TEMP, CATEGORY_WORKSPACE};
 
 /* Sorted by name. */
 static const struct {
@@ -220,7 +217,7 @@ static void put_breakdown(struct json *json, const char *key, const struct snaps
 	json_key(json, key);
 	json_object(json);
 	for (int i = 0; i < CATEGORIES; i++) {
-		enum category category = CATEGORIES_SORTED[i];
+		enum category category = categories_sorted[i];
 
 		/* Between Temp and Workspace in the order of keys. */
 		if (with_total && category == CATEGORY_WORKSPACE)
@@ -523,12 +520,16 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 
 		json_key(json, device->name);
 		json_object(json);
+		json_put_unsigned(json, "outside_bytes", device->outside_bytes);
+		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
 		if (device->reported)
 			put_peak(json, rank, device);
 		json_key(json, "reported");
 		json_boolean(json, device->reported);
 		put_total(json, "reserved_bytes", device, device->reserved_bytes);
 		put_total(json, "reserved_peak_bytes", device, device->reserved_peak_bytes);
+		json_put_unsigned(json, "segment_bytes", device->segment_bytes);
+		json_put_unsigned(json, "segment_peak_bytes", device->segment_peak_bytes);
 		put_streams(json, device);
 		json_put_unsigned(json, "unexplained_totals", device->unexplained_totals);
 		json_object_end(json);
@@ -567,9 +568,12 @@ static void put_live(struct report *report)
 	json_put_unsigned(json, "first_time_ns", rank->first_time_ns);
 	json_key(json, "from_start");
 	json_boolean(json, rank->from_start);
+	put_kernels(json, rank);
 	json_put_unsigned(json, "last_time_ns", rank->last_time_ns);
 	put_losses(json, rank);
+	put_out_of_memories(json, rank);
 	put_peak(json, rank, device_first(rank));
+	put_segments(json, rank);
 	json_put_tree(json, "target", report->target);
 	put_versions(report);
 	json_object_end(json);
