@@ -59,17 +59,14 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 }
 
 /*
- * A call of a driver is over when its frame is not alive any more. Its result
- * was not seen by the probe behind the call, which stands there only after the
- * first one: what lies where it was to go has to do.
+ * The call of a driver that was waited for is over. Its result was not seen
+ * behind the call: what lies where it was to go has to do.
  */
-static __noinline int segment_settle(struct hit *hit)
+static __noinline int segment_send(struct hit *hit)
 {
 	struct pending_segment *pending = &hit->thread->pending;
 	struct segment_event *record = &pending->record;
 
-	if (call_is_alive(&pending->call, hit->stack_pointer))
-		return 0;
 	pending->call.place = 0;
 	if (!record->action)
 		return 0;
@@ -89,8 +86,8 @@ static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, 
 {
 	if (!hit_find(hit, context, cookie))
 		return false;
-	if (hit->thread->pending.call.place)
-		segment_settle(hit);
+	if (hit->thread->pending.call.place && !call_is_alive(&hit->thread->pending.call, hit->stack_pointer))
+		segment_send(hit);
 	return true;
 }
 

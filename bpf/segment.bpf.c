@@ -36,6 +36,7 @@ static __always_inline void segment_fill(struct segment_event *record, struct pt
 	record->memory = call->memory;
 	record->result = SEGMENT_TAKEN;
 	record->device_type = call->device_type;
+	record->pooled = call->pooled;
 	record->device_index = hit->thread->device_known ? hit->thread->device : SEGMENT_DEVICE_UNKNOWN;
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
 }
@@ -69,8 +70,11 @@ int segment_called(struct pt_regs *context)
 		return 0;
 	}
 	/* A runtime calls its driver: the outer call is the one that counts. */
-	if (pending->call.place)
+	if (pending->call.place && pending->runtime && !call->runtime)
 		return 0;
+	if (pending->call.place)
+		segment_send(&hit);
+	pending->runtime = call->runtime;
 	pending->call.place = hit.stack_pointer;
 	pending->call.word = 0;
 	READ_USER(pending->call.word, hit.stack_pointer);
@@ -86,19 +90,20 @@ int segment_called(struct pt_regs *context)
 	return 0;
 }
 
-/* The instruction behind a call. */
+/* Behind a call; the cookie says how far. */
 SEC("uprobe.multi")
 int segment_returned(struct pt_regs *context)
 {
+	__u64 cookie = bpf_get_attach_cookie(context);
 	struct pending_segment *pending;
 	struct segment_event *record;
 	struct hit hit;
 
-	if (!hit_find(&hit, context, bpf_get_attach_cookie(context)))
+	if (!hit_find(&hit, context, cookie))
 		return 0;
 	pending = &hit.thread->pending;
 	record = &pending->record;
-	if (!pending->call.place || pending->call.word != ARCH_INSTRUCTION(context) ||
+	if (!pending->call.place || pending->call.word + COOKIE_HOOK(cookie) != ARCH_INSTRUCTION(context) ||
 		pending->call.place + ARCH_WORD != hit.stack_pointer)
 		return 0;
 	pending->call.place = 0;

@@ -99,6 +99,7 @@ struct pending_segment {
 	struct call_frame call; /* place 0: none */
 	__u64 result;           /* address where the result goes */
 	__u64 before;           /* what stood there */
+	__u64 runtime;          /* of a runtime, which calls its driver */
 	struct segment_event record;
 };
 

@@ -494,44 +494,38 @@ int memory_device_request(struct target_state *target, const struct device_reque
 
 /* --- segments as blocks ------------------------------------------------------------ */
 
-static struct event segment_moment_event(const struct segment *segment, uint64_t time_ns)
-{
-	return (struct event){.time_ns = time_ns, .thread_id = segment->thread_id};
-}
-
-int memory_segment_begin(struct target_state *target, uint32_t index)
+int memory_segment_begin(struct target_state *target, uint32_t index, const struct event *event)
 {
 	const struct segment *segment = &target->result.segments[index];
-	struct event event = segment_moment_event(segment, segment->start_time_ns);
 	struct given given = {
-		.event = &event,
+		.event = event,
 		.place = {segment->device, segment->address},
 		.bytes = segment->bytes,
 	};
-	int error = segment->device == DEVICES_MAX ? 0 : block_give(target, &given);
+	uint32_t run;
+	int error;
 
-	if (error || segment->device == DEVICES_MAX || !segment->bytes)
-		return error;
-	/* It is known by who called for it. */
-	if (arrlast(target->allocations).run != NONE) {
-		struct run *run = &target->runs[arrlast(target->allocations).run];
-
-		run->source = SOURCE_SEGMENT;
-		run->operator_ = index;
+	if (segment->device == DEVICES_MAX || !segment->address || !segment->bytes)
+		return 0;
+	error = block_give(target, &given);
+	run = error ? NONE : arrlast(target->allocations).run;
+	/* Outside operators it is known by who called for it. */
+	if (run != NONE && target->runs[run].source == SOURCE_OUTSIDE) {
+		target->runs[run].source = SOURCE_SEGMENT;
+		target->runs[run].operator_ = index;
 	}
-	return 0;
+	return error;
 }
 
-int memory_segment_end(struct target_state *target, uint32_t index)
+int memory_segment_end(struct target_state *target, uint32_t index, const struct event *event)
 {
 	const struct segment *segment = &target->result.segments[index];
 	struct place place = {segment->device, segment->address};
-	struct event event = segment_moment_event(segment, segment->end_time_ns);
 	struct thread *thread;
-	int error = free_begin(target, &event, &thread);
+	int error = free_begin(target, event, &thread);
 
 	if (!error && segment->device != DEVICES_MAX && address_live(target, place) != NONE)
-		block_take(target, thread, &event, place);
+		block_take(target, thread, event, place);
 	return error;
 }
 

@@ -158,6 +158,7 @@ struct segment {
 	uint8_t device;      /* index into rank.devices, UINT8_MAX: unknown */
 	bool mapped;         /* physical memory at an address of its own (expandable segments) */
 	bool registered;     /* host memory that was there before */
+	bool pooled;         /* from a pool of the driver, in the order of a stream */
 	bool has_blocks;     /* the allocator of blocks took it */
 	bool certain;        /* the call was seen to succeed, or the allocator confirmed it */
 };

@@ -139,6 +139,7 @@ static struct segment segment_of(struct target_state *target, const struct segme
 		.device = device_of(target, event),
 		.mapped = event->action == SEGMENT_MAP,
 		.registered = event->action == SEGMENT_REGISTER,
+		.pooled = event->pooled,
 		.certain = event->result == SEGMENT_RETURNED,
 	};
 }
@@ -188,6 +189,13 @@ static bool result_is_plausible(const struct target_state *target, const struct 
 	       !live_overlaps(target, event->address, event->bytes);
 }
 
+/* Memory from a driver's pool is a block, unless there is an allocator of blocks above it. */
+static bool segment_is_block(const struct target_state *target, const struct segment *segment)
+{
+	return segment->pooled && segment->device != DEVICES_MAX &&
+	       !target->devices[segment->device].device.has_totals;
+}
+
 static void segment_allocate(struct target_state *target, struct thread *thread, const struct segment_event *event)
 {
 	struct segment segment = segment_of(target, event);
@@ -198,8 +206,11 @@ static void segment_allocate(struct target_state *target, struct thread *thread,
 		failure_add(target, &segment, event->code);
 		return;
 	}
-	if ((event->result == SEGMENT_RETURNED && event->address) || result_is_plausible(target, event))
+	if ((event->result == SEGMENT_RETURNED && event->address) || result_is_plausible(target, event)) {
 		segment_begin(target, thread, &segment);
+		if (segment_is_block(target, &segment))
+			memory_segment_begin(target, thread->last_segment, &event->event);
+	}
 	else if (event->result == SEGMENT_UNCHANGED && !event->address)
 		failure_add(target, &segment, 0);
 	else
@@ -255,6 +266,8 @@ static void segment_free(struct target_state *target, struct thread *thread, con
 		return;
 	}
 	release_note(target, thread, event, index);
+	if (segment_is_block(target, &target->result.segments[index]))
+		memory_segment_end(target, index, &event->event);
 	segment_end(target, index, event->event.time_ns);
 }
 
@@ -509,9 +522,14 @@ int segments_become_blocks(struct target_state *target)
 		return 0;
 	for (size_t i = 0; i < arrlenu(target->segment_moments) && !error; i++) {
 		const struct segment_moment *moment = &target->segment_moments[i];
+		const struct segment *segment = &target->result.segments[moment->segment];
+		struct event event = {
+			.time_ns = moment->is_end ? segment->end_time_ns : segment->start_time_ns,
+			.thread_id = segment->thread_id,
+		};
 
-		error = moment->is_end ? memory_segment_end(target, moment->segment)
-		                       : memory_segment_begin(target, moment->segment);
+		error = moment->is_end ? memory_segment_end(target, moment->segment, &event)
+		                       : memory_segment_begin(target, moment->segment, &event);
 	}
 	return error;
 }

@@ -270,9 +270,9 @@ void gradient_settle(struct target_state *target, struct thread *thread);
 
 /* Index of a device, made when it is new; DEVICES_MAX: there are too many. */
 uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index);
-/* A segment as a block of a program that has no allocator of its own. */
-int memory_segment_begin(struct target_state *target, uint32_t segment);
-int memory_segment_end(struct target_state *target, uint32_t segment);
+/* A segment as a block, where there is no allocator of blocks above the driver. */
+int memory_segment_begin(struct target_state *target, uint32_t segment, const struct event *event);
+int memory_segment_end(struct target_state *target, uint32_t segment, const struct event *event);
 
 /* segment.c */
 int segment_event(struct target_state *target, const struct segment_event *event);

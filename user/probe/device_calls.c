@@ -21,6 +21,7 @@
 			.action = (action_),                                                                           \
 			.memory = (memory_),                                                                           \
 			.device_type = (type_),                                                                        \
+			.runtime = (library_) == LIBRARY_CUDA_RUNTIME,                                                 \
 			__VA_ARGS__                                                                                    \
 		}                                                                                                      \
 	}
@@ -37,6 +38,7 @@
 /* (address, bytes, offset, handle) */
 #define MAPPING ADDRESS_BYTES, .handle = ARGUMENT(3)
 
+#define POOLED .pooled = 1
 #define RUNTIME LIBRARY_CUDA_RUNTIME, DEVICE_CUDA
 #define DRIVER LIBRARY_CUDA, DEVICE_CUDA
 #define HIP LIBRARY_HIP, DEVICE_CUDA /* PyTorch on ROCm names its devices cuda */
@@ -48,16 +50,16 @@
 
 static const struct device_call rows[] = {
 	ROW(CALL, RUNTIME, "cudaMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
-	ROW(CALL, RUNTIME, "cudaMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2)),
+	ROW(CALL, RUNTIME, "cudaMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
 	ROW(CALL, RUNTIME, "cudaMallocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
-		.stream = ARGUMENT(3)),
+		.stream = ARGUMENT(3), POOLED),
 	ROW(CALL, RUNTIME, "cudaMallocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
 	ROW(CALL, RUNTIME, "cudaMallocHost", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, RUNTIME, "cudaHostAlloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, RUNTIME, "cudaHostRegister", SEGMENT_REGISTER, SEGMENT_HOST, ADDRESS_BYTES),
 	ROW(CALL, RUNTIME, "cudaHostUnregister", SEGMENT_UNREGISTER, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, RUNTIME, "cudaFree", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS),
-	ROW(CALL, RUNTIME, "cudaFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1)),
+	ROW(CALL, RUNTIME, "cudaFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1), POOLED),
 	ROW(CALL, RUNTIME, "cudaFreeHost", SEGMENT_FREE, SEGMENT_HOST, ADDRESS),
 	ROW(SELECT, RUNTIME, "cudaSetDevice"),
 	LAUNCH(LIBRARY_CUDA_RUNTIME, "cudaLaunchKernel", ARGUMENT(0)),
@@ -66,16 +68,16 @@ static const struct device_call rows[] = {
 	LAUNCH(LIBRARY_CUDA_RUNTIME, "cudaGraphLaunch", 0),
 
 	ROW(CALL, DRIVER, "cuMemAlloc_v2", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
-	ROW(CALL, DRIVER, "cuMemAllocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2)),
+	ROW(CALL, DRIVER, "cuMemAllocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
 	ROW(CALL, DRIVER, "cuMemAllocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
-		.stream = ARGUMENT(3)),
+		.stream = ARGUMENT(3), POOLED),
 	ROW(CALL, DRIVER, "cuMemAllocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
 	ROW(CALL, DRIVER, "cuMemAllocHost_v2", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, DRIVER, "cuMemHostAlloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, DRIVER, "cuMemHostRegister_v2", SEGMENT_REGISTER, SEGMENT_HOST, ADDRESS_BYTES),
 	ROW(CALL, DRIVER, "cuMemHostUnregister", SEGMENT_UNREGISTER, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, DRIVER, "cuMemFree_v2", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS),
-	ROW(CALL, DRIVER, "cuMemFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1)),
+	ROW(CALL, DRIVER, "cuMemFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1), POOLED),
 	ROW(CALL, DRIVER, "cuMemFreeHost", SEGMENT_FREE, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, DRIVER, "cuMemCreate", SEGMENT_CREATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, DRIVER, "cuMemRelease", SEGMENT_RELEASE, SEGMENT_DEVICE, ADDRESS),
@@ -88,15 +90,15 @@ static const struct device_call rows[] = {
 
 	ROW(CALL, HIP, "hipMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, HIP, "hipExtMallocWithFlags", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
-	ROW(CALL, HIP, "hipMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2)),
+	ROW(CALL, HIP, "hipMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
 	ROW(CALL, HIP, "hipMallocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
-		.stream = ARGUMENT(3)),
+		.stream = ARGUMENT(3), POOLED),
 	ROW(CALL, HIP, "hipMallocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
 	ROW(CALL, HIP, "hipHostMalloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, HIP, "hipHostRegister", SEGMENT_REGISTER, SEGMENT_HOST, ADDRESS_BYTES),
 	ROW(CALL, HIP, "hipHostUnregister", SEGMENT_UNREGISTER, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, HIP, "hipFree", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS),
-	ROW(CALL, HIP, "hipFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1)),
+	ROW(CALL, HIP, "hipFreeAsync", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS, .stream = ARGUMENT(1), POOLED),
 	ROW(CALL, HIP, "hipHostFree", SEGMENT_FREE, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, HIP, "hipMemCreate", SEGMENT_CREATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, HIP, "hipMemRelease", SEGMENT_RELEASE, SEGMENT_DEVICE, ADDRESS),

@@ -17,8 +17,10 @@
 #include "probe/usdt.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
+#include "torch/call_sites.h"
 #include "torch/operators.h"
 
+#define CALL_BYTES 5 /* call rel32 */
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 
 void plan_find(struct library_plan *plan, bool good, bool fatal, const char *remedy, const char *format, ...)
@@ -144,6 +146,49 @@ static int call_plan(struct library_plan *plan, const struct device_call *call, 
 	return 0;
 }
 
+/* Libraries whose calls of a runtime are seen to return from the first one on. */
+static bool calls_devices(enum library_role role)
+{
+	return role == LIBRARY_C10_CUDA || role == LIBRARY_TORCH_CUDA;
+}
+
+static int return_plan(struct library_plan *plan, uint64_t address)
+{
+	struct plan_point point = {.program = PROGRAM_RETURNED};
+	int error = return_find(plan->elf, address, &point.shift);
+
+	if (!error)
+		error = elf_file_offset(plan->elf, address + point.shift, &point.offset);
+	if (!error)
+		arrput(plan->points, point);
+	return error;
+}
+
+/* Behind each call of a function that gives memory. Without them the first calls are known less well. */
+static int returns_plan(struct library_plan *plan)
+{
+	size_t count, name_count = 0;
+	const struct device_call *calls = device_calls(&count);
+	const char **names = malloc(count * sizeof(*names));
+	struct call_site *sites;
+	int error;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t index = 0; index < count; index++)
+		if (calls[index].program == PROGRAM_CALLED && calls[index].call.result)
+			names[name_count++] = calls[index].symbol;
+	error = call_sites_find_imports(plan->elf, names, name_count, &sites);
+	free(names);
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	for (size_t index = 0; !error && index < arrlenu(sites); index++)
+		error = return_plan(plan, sites[index].address + CALL_BYTES);
+	plan_find(plan, true, false, NULL, "%zu calls for memory of devices", arrlenu(sites));
+	arrfree(sites);
+	return error;
+}
+
 static int device_calls_plan(struct library_plan *plan)
 {
 	size_t count, wanted = 0, found = 0;
@@ -183,6 +228,8 @@ static int catalogue_plan(struct library_plan *plan)
 	for (size_t index = 0; !error && index < count; index++)
 		if (usdt_rows[index].library == plan->role)
 			error = usdt_plan(plan, &usdt_rows[index]);
+	if (!error && calls_devices(plan->role))
+		error = returns_plan(plan);
 	return error ? error : device_calls_plan(plan);
 }
 

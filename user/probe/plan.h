@@ -24,6 +24,7 @@ struct plan_point {
 	bool full_only;  /* left out at LEVEL_LITE */
 	bool described;  /* its program needs `description` */
 	const char *name; /* of the function, that its records are to have; NULL: none. Static */
+	uint32_t shift;   /* of PROGRAM_RETURNED: bytes from where the call returns to */
 	struct hook_description description;
 };
 

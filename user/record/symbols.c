@@ -15,6 +15,7 @@
 #include "containers/containers.h"
 #include "symbol/demangle.h"
 #include "symbol/elf.h"
+#include "symbol/entry.h"
 
 /* Each is a link of its own, and detaching takes some 20 ms a link. */
 #define RETURN_PROBES_MAX 64
@@ -143,9 +144,11 @@ static void symbol_keep(struct session *session, struct target *target, uint64_t
 
 static void return_probe(struct session *session, struct target *target, uint64_t address)
 {
-	uint64_t cookie = COOKIE(target->index, 0), offset;
+	uint64_t cookie, offset, start;
 	const struct mapped_file *file;
+	const struct symbol_file *symbols;
 	ptrdiff_t at = hmgeti(target->symbols, address);
+	uint32_t shift = 0;
 
 	if (at < 0 || target->symbols[at].value || target->return_probes == RETURN_PROBES_MAX)
 		return;
@@ -153,7 +156,11 @@ static void return_probe(struct session *session, struct target *target, uint64_
 	file = target_file_at(target, address);
 	if (!file)
 		return;
-	offset = address - file->start + file->offset;
+	symbols = symbol_file_of(session, target->process.pid, file);
+	if (symbols->elf && !elf_file_code_address(symbols->elf, file->offset, &start))
+		return_find(symbols->elf, address - file->start + start, &shift);
+	offset = address - file->start + file->offset + shift;
+	cookie = COOKIE(target->index, shift);
 	if (probes_set(session, target, file, PROGRAM_RETURNED, &offset, &cookie, 1) >= 0)
 		target->return_probes++;
 }

@@ -271,6 +271,7 @@ static bool point_is_wanted(const struct session *session, const struct plan_poi
 	case PROGRAM_DEVICE:
 	case PROGRAM_REQUESTED:
 	case PROGRAM_CALLED:
+	case PROGRAM_RETURNED:
 	case PROGRAM_EXHAUSTED:
 	case PROGRAM_LAUNCHED:
 		return device_choice_has_accelerator(devices);
@@ -292,6 +293,8 @@ static int point_cookie(
 	description.operator_ = (uint16_t)name;
 	if (point->described)
 		hook = tracer_hooks_add(session->tracer, &description, 1);
+	else if (point->program == PROGRAM_RETURNED)
+		hook = (int)point->shift;
 	if (hook < 0)
 		return hook;
 	*cookie = COOKIE(target->index, hook);
