@@ -7,7 +7,7 @@ from harness import COMPLETE, JOBS, PYTHON, Report, check, check_equal, program_
 
 KINDS = ("caching", "splitting", "streams", "graphs", "emptying", "devices", "resizing", "pinning")
 SETTINGS = {"plain": {}, "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-            "limits": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:20,roundup_power2_divisions:4"}}
+            "limits": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:21,roundup_power2_divisions:4"}}
 TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2"}
 ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 PINNED_BYTES = 20_000  # of the job's step of this name
