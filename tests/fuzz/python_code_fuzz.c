@@ -46,6 +46,15 @@ static void code_look(const struct python_code *code)
 	(void)location_line(code->table_format, code->table, code->table_length, code->first_line, 64, &line);
 }
 
+static unsigned int layout_count(void)
+{
+	unsigned int count = 0;
+
+	while (python_layout_at(count))
+		count++;
+	return count;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct python_layout *layout;
@@ -55,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2)
 		return 0;
-	layout = python_layout_at(data[0] % 4u);
+	layout = python_layout_at(data[0] % layout_count());
 	memory = (struct memory){.bytes = data + 2, .size = size - 2, .change = data[1]};
 	error = python_code_read(layout, memory_read, &memory, MEMORY_BASE, &code);
 	if (error) {

@@ -52,12 +52,12 @@ struct library_plan {
 	char **operator_names;           /* stb_ds */
 	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
-	int version_major, version_minor;   /* of PyTorch or CPython; 0.0: unknown */
-	const struct torch_layout *torch;   /* NULL: unknown version */
-	struct python_layout *python;       /* NULL: unknown version */
-	uint64_t keys_got;                  /* address in the file, 0: not found */
-	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
-	uint64_t python_code_type;          /* of PyCode_Type */
+	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
+	const struct torch_layout *torch; /* NULL: unknown version */
+	struct python_layout *python;     /* NULL: unknown version */
+	uint64_t keys_got;                /* address in the file, 0: not found */
+	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
+	uint64_t python_code_type;        /* of PyCode_Type */
 
 	struct plan_finding *findings; /* stb_ds */
 };

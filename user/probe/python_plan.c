@@ -84,7 +84,8 @@ static int layout_fill(struct library_plan *plan, const struct python_layout *ro
 	if (error)
 		plan_find(plan, true, false, NULL, "%s, layout by the table", name);
 	else if (found.different)
-		plan_find(plan, true, false, NULL, "%s, layout by its debug offsets; %u are new", name, found.different);
+		plan_find(
+			plan, true, false, NULL, "%s, layout by its debug offsets; %u are new", name, found.different);
 	else
 		plan_find(plan, true, false, NULL, "%s, layout by its debug offsets, the table agrees", name);
 	return 0;
