@@ -344,4 +344,3 @@ allocate()
 main()
 with open(os.path.join(FOLDER, "stacks.json"), "w", encoding="utf-8") as out:
     json.dump({size: frames for size, (frames, _) in stacks.items()}, out)
-time.sleep(0.5)  # what was sent is read before the names are gone

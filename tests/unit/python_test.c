@@ -150,8 +150,9 @@ static void code_compare(struct truth *truth)
 {
 	char *position = truth->line + 2;
 	uint64_t address = strtoull(strsep(&position, " "), NULL, 16);
+	struct python_types types = {0};
 	struct python_code code;
-	int error = python_code_read(&truth->layout, process_read, truth, address, &code);
+	int error = python_code_read(&truth->layout, &types, process_read, truth, address, &code);
 
 	cr_assert_eq(error, 0, "reading %" PRIx64 ": %s", address, strerror(-error));
 	cr_assert_eq(code.address, address);
@@ -209,11 +210,12 @@ static void frame_compare(struct truth *truth, uint64_t frame, const struct fram
 	uint64_t address = pointer_at(truth, frame + layout->frame.code) & ~layout->frame.tag_mask;
 	uint64_t instruction = pointer_at(truth, frame + layout->frame.instruction);
 	uint64_t self = pointer_at(truth, frame + layout->frame.localsplus) & ~layout->frame.tag_mask;
+	struct python_types types = {0};
 	struct python_code code;
 	uint32_t line;
 
 	cr_assert_eq(address, fact->code);
-	cr_assert_eq(python_code_read(layout, process_read, truth, address, &code), 0);
+	cr_assert_eq(python_code_read(layout, &types, process_read, truth, address, &code), 0);
 	if (layout->frame.index_unit)
 		instruction = address + (uint32_t)instruction * layout->frame.index_unit;
 	cr_assert_geq(instruction, code.first_instruction);
@@ -387,7 +389,9 @@ static struct memory *memory_make(void)
 
 static int memory_code(struct memory *memory, struct python_code *code)
 {
-	return python_code_read(python_layout_find(3, 11), memory_read, memory, MEMORY_BASE + CODE, code);
+	struct python_types types = {0};
+
+	return python_code_read(python_layout_find(3, 11), &types, memory_read, memory, MEMORY_BASE + CODE, code);
 }
 
 static void refused(struct memory *memory, int error, const char *what)
@@ -417,6 +421,24 @@ Test(python_code, is_read_with_strings_of_every_width)
 	cr_assert_eq(code.table_length, 2);
 	python_code_clear(&code);
 	python_code_clear(&code);
+	free(memory);
+}
+
+Test(python_code, needs_no_type_that_was_seen_before)
+{
+	struct memory *memory = memory_make();
+	struct python_types types = {0};
+	struct python_code code;
+
+	for (unsigned int reads = 0; reads < 2; reads++) {
+		cr_assert_eq(python_code_read(
+				     python_layout_find(3, 11), &types, memory_read, memory, MEMORY_BASE + CODE, &code),
+			0);
+		cr_assert_str_eq(code.qualified_name, "C.f");
+		python_code_clear(&code);
+		/* The process is gone, and its types with it. */
+		memset(memory->bytes + CODE_TYPE, 0, FILE_TEXT - CODE_TYPE);
+	}
 	free(memory);
 }
 
