@@ -162,7 +162,7 @@ Test(python_layout, fits_what_the_programs_read_at_once)
 
 /* --- made-up interpreters --------------------------------------------------------- */
 
-#define SYMBOLS_MAX 8
+#define SYMBOLS_MAX 16
 
 struct interpreter {
 	struct image image;
@@ -197,6 +197,8 @@ static void interpreter_begin(struct interpreter *interpreter, uint64_t version,
 	symbol_add(interpreter, "_PyRuntime", interpreter->image.sections[section].sh_addr);
 	section = image_section(&interpreter->image, ".rodata", SHT_PROGBITS, &version, sizeof(version), 0);
 	symbol_add(interpreter, "PyCode_Type", interpreter->image.sections[section].sh_addr);
+	symbol_add(interpreter, "PyUnicode_Type", interpreter->image.sections[section].sh_addr);
+	symbol_add(interpreter, "PyBytes_Type", interpreter->image.sections[section].sh_addr);
 	if (version)
 		symbol_add(interpreter, "Py_Version", interpreter->image.sections[section].sh_addr);
 }
@@ -230,7 +232,7 @@ static void planned(struct interpreter *interpreter, unsigned int minor, const c
 	cr_assert_eq(plan.python->minor, minor);
 	cr_assert_eq(plan.version_minor, minor);
 	cr_assert_neq(plan.python_runtime, 0);
-	cr_assert_neq(plan.python_code_type, 0);
+	cr_assert(plan.python_types.code && plan.python_types.text && plan.python_types.bytes);
 	cr_assert(plan_says(&plan, true, text), "3.%u", minor);
 	library_plan_free(&plan);
 }

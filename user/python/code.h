@@ -40,12 +40,12 @@ struct python_code {
 };
 
 /*
- * Types that objects of a process were found to have, 0: not yet. They live as
- * long as the interpreter, so that they are looked at once; what is copied of a
- * code object later is then enough to read it, even when the process is gone.
+ * Types that are known already, 0: none. They live as long as the interpreter,
+ * so that they need not be looked at: what is copied of a code object is then
+ * enough to read it, even when the process is gone.
  */
 struct python_types {
-	uint64_t code, text, bytes;
+	uint64_t code, text, bytes; /* PyCode_Type, PyUnicode_Type, PyBytes_Type, or what derives from it */
 };
 
 /*
