@@ -46,7 +46,7 @@ NO_GRAPH_TASK = -1
 RESIZE_NODE = "torch.UntypedStorage.resize_"
 
 # Frames that exist only because this tracer runs: by end of file name.
-OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py")
+OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 
 
 # --- what a moment looks like -------------------------------------------------
