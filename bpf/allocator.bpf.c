@@ -14,18 +14,36 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define STACK_BYTES_MIN 64
 
 /*
- * At LEVEL_LITE the stack pointer has to do, since each read of the target costs
- * as much as all the rest; but numbers that PyTorch wraps are allocated where the
- * last operator's frame seems to be still, so for them its word is looked at.
+ * Is this inside the operator whose frame lies above? The word that tells is in the
+ * target, and a look there costs as much as all the rest. But the same code allocates
+ * at the same distance from the same frame again: what was found is kept.
+ */
+static __always_inline bool frame_is_alive_lite(const struct hit *hit, const struct call_frame *call)
+{
+	__u64 key = identity_mix(call->word, call->place - hit->stack_pointer) & ~1ULL;
+	__u64 *verdict = &hit->thread->verdicts[key >> VERDICTS_SHIFT];
+
+	if (call->place <= hit->stack_pointer)
+		return false;
+	if ((*verdict & ~1ULL) != key)
+		*verdict = key | call_is_alive(call, hit->stack_pointer);
+	return *verdict & 1;
+}
+
+/*
+ * At LEVEL_LITE the stack pointer has to do for an operator that certainly runs, but
+ * not for numbers: PyTorch wraps Python's where the last frame seems to be still.
  */
 static __always_inline __u32 hit_depth_lite(const struct hit *hit, bool number)
 {
-	__u32 last = hit->thread->running - 1;
+	__u32 count = hit->thread->frame_count, last = count - 1;
+	const struct call_frame *call = &hit->thread->frames[last & (FRAMES_DEPTH_MAX - 1)].call;
 
-	if (!hit->thread->running || last >= FRAMES_DEPTH_MAX ||
-		hit->thread->frames[last].call.place <= hit->stack_pointer)
+	if (!count)
 		return 0;
-	return !number || call_is_alive(&hit->thread->frames[last].call, hit->stack_pointer) ? hit->thread->running : 0;
+	if (hit->thread->running && !number)
+		return call->place > hit->stack_pointer ? count : 0;
+	return frame_is_alive_lite(hit, call) ? count : 0;
 }
 
 static __always_inline __u32 hit_depth(struct hit *hit, bool number)
@@ -51,38 +69,61 @@ static __always_inline void inference_tell(struct hit *hit)
 	event_send(hit, &record, sizeof(record));
 }
 
+static __always_inline void allocation_fill(
+	struct allocate_event *record, struct pt_regs *context, const struct hit *hit, __u32 size, __u8 depth)
+{
+	event_fill(&record->event, hit, EVENT_ALLOCATE, size, depth);
+	record->address = arch_register(context, 1);
+	record->bytes = arch_register(context, 2);
+	record->stack = 0;
+	record->frame_count = 0;
+	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
+}
+
+/* An allocation outside operators, with the Python stack that made it. */
+static __noinline int allocation_send_with_stack(struct pt_regs *context, struct hit *hit)
+{
+	struct allocate_event *record = RECORD_HEAD(hit->thread, allocate_event);
+	__u8 flags = engine_is_alive(hit) ? EVENT_BACKWARD : 0;
+	__u64 stack;
+	__u32 frame_count, size;
+
+	inference_tell(hit);
+	frame_count = python_stack_read(hit, 0, &stack, &flags);
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	allocation_fill(record, context, hit, size, 0);
+	record->event.flags = flags;
+	record->stack = stack;
+	record->frame_count = (__u16)frame_count;
+	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, stack);
+	return 0;
+}
+
 /* New(this, pointer, bytes) */
 SEC("uprobe.multi")
 int memory_allocated(struct pt_regs *context)
 {
-	struct allocate_event *record;
-	__u32 frame_count = 0, size;
-	__u8 flags = 0, depth;
+	bool number = arch_register(context, 2) < STACK_BYTES_MIN;
+	struct allocate_event record;
 	struct hit hit;
+	__u8 depth;
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
-	record = RECORD_HEAD(hit.thread, allocate_event);
-	record->address = arch_register(context, 1);
-	record->bytes = arch_register(context, 2);
-	depth = hit_depth(&hit, record->bytes < STACK_BYTES_MIN);
-	record->stack = 0;
-	if (depth)
-		hit.thread->filled = record->address;
-	if (!depth && record->bytes >= STACK_BYTES_MIN)
+	depth = hit_depth(&hit, number);
+	if (!depth && !number && hit.settings->level == LEVEL_FULL)
+		return allocation_send_with_stack(context, &hit);
+	allocation_fill(&record, context, &hit, sizeof(record), depth);
+	if (hit.settings->level == LEVEL_LITE)
+		record.event.flags = EVENT_LITE;
+	else if (depth)
+		hit.thread->filled = record.address;
+	else if (engine_is_alive(&hit))
+		record.event.flags = EVENT_BACKWARD;
+	if (!depth && !number)
 		inference_tell(&hit);
-	if (!depth && hit.settings->level == LEVEL_FULL && record->bytes >= STACK_BYTES_MIN)
-		frame_count = python_stack_read(&hit, 0, &record->stack, &flags);
-	if (!depth && engine_is_alive(&hit))
-		flags |= EVENT_BACKWARD;
-	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
-	event_fill(&record->event, &hit, EVENT_ALLOCATE, size, depth);
-	record->event.flags = flags;
-	record->frame_count = (__u16)frame_count;
-	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
-		return 0;
-	if (!event_send(&hit, record, size) && frame_count)
-		python_stack_forget(&hit, record->stack);
+	event_send(&hit, &record, sizeof(record));
 	return 0;
 }
 

@@ -57,38 +57,52 @@ static __always_inline __u32 stack_read_at(struct hit *hit, __u32 offset, __u32 
 	return count;
 }
 
+static __always_inline void operator_fill(struct operator_event *record, const struct hit *hit,
+	const struct hook_description *description, const struct operator_frame *frame, __u32 size, __u32 depth)
+{
+	event_fill(&record->event, hit, EVENT_OPERATOR, size, depth);
+	record->event.operator_ = description->operator_;
+	record->event.flags = frame->guarded ? 0 : EVENT_UNGUARDED;
+	record->stack = frame->stack;
+	record->tensor_count = record->frame_count = 0;
+	record->hook = description->hook;
+	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
+}
+
+/* At LEVEL_LITE: neither arguments nor stack are read, so that frames are told by their words alone. */
+static __always_inline int operator_send_lite(
+	struct hit *hit, const struct hook_description *description, const struct operator_frame *frame, __u32 depth)
+{
+	struct operator_event record;
+
+	hit->thread->position.frame = 0;
+	operator_fill(&record, hit, description, frame, sizeof(record), depth);
+	event_send(hit, &record, sizeof(record));
+	return 0;
+}
+
 static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, struct operator_frame *frame, __u32 depth)
 {
 	struct thread_state *thread = hit->thread;
 	struct operator_event *record = RECORD_HEAD(thread, operator_event);
 	struct argument_walk walk = {.context = context, .hit = hit, .description = description};
-	__u8 flags = frame->guarded ? 0 : EVENT_UNGUARDED;
-	__u32 frame_count = 0, size = 0, total = 0;
+	__u8 flags = engine_is_alive(hit) ? EVENT_BACKWARD : 0;
+	__u32 frame_count, size, total;
 
-	thread->tensor_count = 0;
-	if (engine_is_alive(hit))
-		flags |= EVENT_BACKWARD;
-	if (hit->settings->level == LEVEL_FULL) {
-		arguments_read(&walk, 0);
-		total = thread->arguments.total;
-		if (thread->arguments.fault || total > TENSORS_TOTAL_MAX) {
-			flags |= EVENT_TENSORS_CUT;
-			loss_count(hit->target, LOSS_ARGUMENTS);
-		}
-		size = thread->tensor_count * sizeof(struct tensor_argument);
-		frame_count = stack_read_at(hit, size, depth, &frame->stack, &flags);
-	} else if (!depth) {
-		thread->position.frame = 0; /* not read: frames are told by their words alone */
+	arguments_read(&walk, 0);
+	total = thread->arguments.total;
+	if (thread->arguments.fault || total > TENSORS_TOTAL_MAX) {
+		flags |= EVENT_TENSORS_CUT;
+		loss_count(hit->target, LOSS_ARGUMENTS);
 	}
+	size = thread->tensor_count * sizeof(struct tensor_argument);
+	frame_count = stack_read_at(hit, size, depth, &frame->stack, &flags);
 	size += sizeof(*record) + frame_count * sizeof(struct python_frame);
-	event_fill(&record->event, hit, EVENT_OPERATOR, size, depth);
-	record->event.operator_ = description->operator_;
-	record->event.flags = flags;
-	record->stack = frame->stack;
+	operator_fill(record, hit, description, frame, size, depth);
+	record->event.flags |= flags;
 	record->tensor_count = (__u16)thread->tensor_count;
 	record->frame_count = (__u16)frame_count;
-	record->hook = description->hook;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
 	if (!event_send(hit, record, size) && frame_count)
@@ -224,6 +238,8 @@ int operator_hit(struct pt_regs *context)
 		thread->running = depth + 1;
 	if (counted)
 		counted->records++;
+	if (hit.settings->level == LEVEL_LITE)
+		return operator_send_lite(&hit, description, frame, depth);
 	return operator_send(context, &hit, description, frame, depth);
 }
 

@@ -22,7 +22,7 @@ static __always_inline __u64 python_innermost(struct hit *hit)
 	if (READ_USER(address, arch_thread_pointer() + settings->python_thread_slot) || !address)
 		return 0;
 	address += settings->python_frame_steps[0];
-	if (settings->python_frame_steps[1]) {
+	if (settings->python_frame_step_count > 1) {
 		if (READ_USER(address, address) || !address)
 			return 0;
 		address += settings->python_frame_steps[1];

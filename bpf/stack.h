@@ -15,11 +15,15 @@ struct python_walk {
 	__u64 frame;
 	__u64 block; /* address that python_block was read from, 0: unreadable */
 	__u64 identity;
-	__u64 innermost; /* instruction of the innermost frame */
+	__u64 innermost; /* the innermost frame's word with the instruction */
 	__u32 offset;    /* into the record's tail */
 	__u32 count;
 	bool fault;
+	bool cut; /* there are more frames than a record takes */
 };
+
+/* Frames that are looked at: those of C, which are left out, stand between those of Python. */
+#define PYTHON_WALK_MAX (2 * EVENT_FRAMES_MAX)
 
 #define TAIL_MASK (RECORD_TAIL_SIZE - 1)
 
@@ -45,8 +49,13 @@ static __always_inline __u64 block_field(const struct thread_state *thread, __u6
 	return thread->python_block[index & (PYTHON_BLOCK_BYTES / sizeof(__u64) - 1)];
 }
 
-/* Read one frame, from the block where it lies in it; returns its caller through walk->frame. */
-static __always_inline long python_frame_read(struct python_walk *walk, struct python_frame *frame)
+/* What a frame holds, as it stands there. */
+struct raw_frame {
+	__u64 code, previous, instruction, owner, self;
+};
+
+/* Read one frame, from the block where it lies in it. */
+static __always_inline long raw_frame_read(const struct python_walk *walk, struct raw_frame *frame)
 {
 	const struct target_settings *settings = walk->settings;
 	__u64 span[FRAME_SPAN_MAX / sizeof(__u64)], size = settings->frame_span;
@@ -54,33 +63,65 @@ static __always_inline long python_frame_read(struct python_walk *walk, struct p
 
 	if (walk->block && offset <= PYTHON_BLOCK_BYTES - FRAME_SPAN_MAX) {
 		frame->code = block_field(walk->thread, offset, settings->frame_code);
+		frame->previous = block_field(walk->thread, offset, settings->frame_previous);
 		frame->instruction = block_field(walk->thread, offset, settings->frame_instruction);
+		frame->owner = block_field(walk->thread, offset, settings->frame_owner);
 		frame->self = block_field(walk->thread, offset, settings->frame_self);
-		walk->frame = block_field(walk->thread, offset, settings->frame_previous);
 		return 0;
 	}
 	if (size > FRAME_SPAN_MAX || bpf_probe_read_user(span, size, (void *)start))
 		return -1;
 	frame->code = span_field(span, settings->frame_code);
+	frame->previous = span_field(span, settings->frame_previous);
 	frame->instruction = span_field(span, settings->frame_instruction);
-	frame->self = span_field(span, settings->frame_self);
-	walk->frame = span_field(span, settings->frame_previous);
+	frame->owner = span_field(span, settings->frame_owner);
+	if (settings->frame_self < size)
+		frame->self = span_field(span, settings->frame_self);
+	else if (READ_USER(frame->self, start + settings->frame_self))
+		return -1;
 	return 0;
+}
+
+static __always_inline bool raw_frame_is_of_c(const struct target_settings *settings, const struct raw_frame *frame)
+{
+	return settings->frame_owner_skip &&
+	       (__u8)(frame->owner >> (settings->frame_owner_shift & 63)) >= settings->frame_owner_skip;
+}
+
+static __always_inline void raw_frame_decode(
+	const struct target_settings *settings, const struct raw_frame *raw, struct python_frame *frame)
+{
+	__u64 tags = settings->frame_tag_mask;
+
+	frame->code = raw->code & ~tags;
+	frame->self = raw->self & ~tags;
+	frame->instruction = raw->instruction;
+	if (settings->frame_index_unit)
+		frame->instruction = frame->code + (__s64)(__s32)raw->instruction * settings->frame_index_unit;
 }
 
 static long python_walk_frame(__u32 index, struct python_walk *walk)
 {
 	__u64 offset = walk->offset;
 	struct python_frame frame;
+	struct raw_frame raw;
 
 	if (!walk->frame)
 		return 1;
-	if (python_frame_read(walk, &frame)) {
+	if (raw_frame_read(walk, &raw)) {
 		walk->fault = true;
 		return 1;
 	}
 	if (!index)
-		walk->innermost = frame.instruction;
+		walk->innermost = raw.instruction;
+	walk->frame = raw.previous;
+	if (raw_frame_is_of_c(walk->settings, &raw))
+		return 0;
+	if (walk->count >= EVENT_FRAMES_MAX) {
+		walk->cut = true;
+		return 1;
+	}
+	raw_frame_decode(walk->settings, &raw, &frame);
 	asm volatile("" : "+r"(offset));
 	offset &= TAIL_MASK;
 	*(struct python_frame *)(walk->thread->record.tail + offset) = frame;
@@ -125,6 +166,15 @@ static __always_inline __u32 code_table_read(struct hit *hit, struct code_buffer
 	return (__u32)length;
 }
 
+/* What tells a code object from another one at its address; short tables and names are shared by many. */
+static __always_inline __u64 code_identity(const struct target_settings *settings, const struct code_buffer *buffer)
+{
+	__u64 identity = identity_mix(code_field(buffer, settings->code_file), code_field(buffer, settings->code_name));
+
+	identity = identity_mix(identity, code_field(buffer, settings->code_table));
+	return identity_mix(identity, code_field(buffer, settings->code_first_line));
+}
+
 /* Send a copy of a code object, unless the same one was sent before. */
 static __noinline int code_send(struct hit *hit, __u64 code)
 {
@@ -135,8 +185,7 @@ static __noinline int code_send(struct hit *hit, __u64 code)
 	code_piece_read(buffer, CODE_PIECE_OBJECT, code, buffer->object, CODE_OBJECT_BYTES);
 	if (!buffer->head.pieces[CODE_PIECE_OBJECT].length)
 		return 0;
-	identity = identity_mix(
-		code_field(buffer, hit->settings->code_file), code_field(buffer, hit->settings->code_table));
+	identity = code_identity(hit->settings, buffer);
 	known = bpf_map_lookup_elem(&codes_sent, &key);
 	if (known && *known == identity)
 		return 0;
@@ -200,9 +249,11 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 	/* Up to the end of the innermost frame's fields, so that they lie in the block as well. */
 	walk.block = walk.frame + hit->settings->frame_base + FRAME_SPAN_MAX - PYTHON_BLOCK_BYTES;
 	size = PYTHON_BLOCK_BYTES - FRAME_SPAN_MAX + hit->settings->frame_span;
-	if (size > PYTHON_BLOCK_BYTES || bpf_probe_read_user(hit->thread->python_block, size, (void *)walk.block))
+	/* Frames that count their instructions are objects of their own, anywhere. */
+	if (hit->settings->frame_index_unit || size > PYTHON_BLOCK_BYTES ||
+		bpf_probe_read_user(hit->thread->python_block, size, (void *)walk.block))
 		walk.block = 0;
-	bpf_loop(EVENT_FRAMES_MAX, python_walk_frame, &walk, 0);
+	bpf_loop(PYTHON_WALK_MAX, python_walk_frame, &walk, 0);
 	hit->thread->position.instruction = walk.innermost;
 	if (walk.fault) {
 		*flags |= EVENT_STACK_LOST;
@@ -210,7 +261,7 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 	}
 	if (!walk.count)
 		return 0;
-	if (walk.frame)
+	if (walk.cut || walk.frame)
 		*flags |= EVENT_STACK_CUT;
 	*identity = identity_mix(walk.identity, walk.fault) | 1;
 	slot = *identity >> 32;

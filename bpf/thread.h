@@ -14,6 +14,7 @@
 
 #define FRAMES_DEPTH_MAX 16
 #define STACK_CACHE_SIZE 1024 /* a step has some hundred stacks */
+#define VERDICTS_SHIFT 58     /* the number of verdicts is 2^(64 - this) */
 
 /* A function that was entered: alive while its word still stands at its place. */
 struct call_frame {
@@ -94,16 +95,18 @@ struct arguments_state {
 };
 
 struct thread_state {
-	__u8 known;         /* it was hit before */
-	__u8 plain;         /* it follows the plain set of hooks */
-	__u64 keys_address; /* of the thread's dispatch key sets, 0: not looked up */
-	__u32 frame_count;  /* operator frames that were alive at the last hit */
-	__u32 running;      /* index + 1 of the frame that certainly runs, 0: none */
-	__u64 filled;       /* address of the last allocation inside an operator: factory_check */
+	__u8 known;          /* it was hit before */
+	__u8 plain;          /* it follows the plain set of hooks */
+	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
+	__u32 frame_count;   /* operator frames that were alive at the last hit */
+	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */
+	__u64 tick, time_ns; /* when the clock was read last: event_time */
+	__u64 filled;        /* address of the last allocation inside an operator: factory_check */
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
 	__u64 python_holder;             /* address of the word that held the innermost frame at the last look */
+	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 
 	__u64 python_block[PYTHON_BLOCK_BYTES / sizeof(__u64)];

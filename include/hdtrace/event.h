@@ -51,6 +51,7 @@ enum event_flag {
 	EVENT_STACK_CUT = 1 << 3,   /* the stack had more than EVENT_FRAMES_MAX frames */
 	EVENT_TENSORS_CUT = 1 << 4, /* arguments are missing: a read failed or there were too many */
 	EVENT_STACK_LOST = 1 << 5,  /* frames are missing: a read failed */
+	EVENT_LITE = 1 << 6,        /* of an allocation at LEVEL_LITE: its Python stack was not looked at */
 };
 
 /*
@@ -77,7 +78,7 @@ struct tensor_argument {
 
 struct python_frame {
 	__u64 code;        /* PyCodeObject */
-	__u64 instruction; /* prev_instr or instr_ptr: inside the code object */
+	__u64 instruction; /* counts from code_record.first_instruction of the code object */
 	__u64 self;        /* localsplus[0], a PyObject or 0 */
 };
 
@@ -147,7 +148,7 @@ enum code_piece {
 };
 
 /* Room of the pieces, which have fixed places; the table comes last, since it alone differs much in length. */
-#define CODE_OBJECT_BYTES 208 /* the fixed part in every known version */
+#define CODE_OBJECT_BYTES 144 /* up to the location table in every known version */
 #define CODE_FILE_BYTES 384   /* string objects, longer ones are read from user space */
 #define CODE_NAME_BYTES 128
 #define CODE_QUALIFIED_BYTES 256

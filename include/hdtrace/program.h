@@ -88,11 +88,19 @@ struct target_settings {
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */
 
-	__u32 python_thread_slot;     /* of PyThreadState*, from the thread pointer; 0: no Python */
-	__u16 python_frame_steps[2];  /* thread state -> frame; the second is 0 when one step is enough */
-	__u16 frame_base, frame_span; /* the part of a frame with all of the following, which count from frame_base */
-	__u16 frame_code, frame_previous, frame_instruction, frame_self;
+	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
+	__u16 python_frame_steps[2]; /* thread state -> frame */
+	__u8 python_frame_step_count;
+	__u8 frame_owner_skip;        /* frames whose owner is this or higher are C's; 0: there are none */
+	__u8 frame_tag_mask;          /* bits of code and self that are no address */
+	__u8 frame_index_unit;        /* 0: the instruction is an address; else an int that counts so many bytes */
+	__u16 frame_base, frame_span; /* the part of a frame that is read at once; what follows counts from frame_base */
+	__u16 frame_code, frame_previous, frame_instruction;
+	__u16 frame_owner; /* of the aligned word with the owner */
+	__u16 frame_owner_shift;
+	__u16 frame_self; /* may lie past frame_span, and is then read by itself */
 	__u16 code_file, code_name, code_qualified_name, code_table;
+	__u16 code_first_line; /* of the aligned word with the first line */
 	__u16 bytes_length, bytes_data;
 
 	__u16 tensor_storage;
@@ -112,6 +120,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 112, "struct target_settings is not 112 bytes");
+_Static_assert(sizeof(struct target_settings) == 120, "struct target_settings is not 120 bytes");
 
 #endif

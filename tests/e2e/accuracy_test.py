@@ -27,6 +27,8 @@ HOOK_EXCEPTIONS = {
     "sparse_embeddings": {"tasks": (98.5, 100), "extra_tasks": (0, 1.5), "rows": (97, 100)},
 }
 
+# Smaller ones are numbers, which lite leaves out where operators in place wrap them.
+LITE_BYTES_MIN = 64
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
 
 
@@ -118,11 +120,17 @@ def test_operators_of_forked_children_are_not_the_targets(context):
 
 @test
 def test_lite_level_sees_the_same_blocks(context):
-    """Without tensor arguments there are no users; blocks are the same."""
+    """Without tensor arguments there are no users; blocks are the same, but for numbers."""
     full = context.trace_run(script("mlp_adamw"), out="full")
     lite = context.trace_run(script("mlp_adamw"), options=("--level", "lite"), out="lite")
-    bytes_of = {name: sum(int(row["size"]) for row in report.rows if row["type"] != "Workspace")
-                for name, report in (("full", full), ("lite", lite))}
-    check(0.9 <= bytes_of["lite"] / bytes_of["full"] <= 1.1, "bytes of all rows:", bytes_of)
+
+    def blocks(report):
+        # lite has no profiler ranges and no empty: their blocks are those of zeros, and of no operator.
+        names = {"profiler._record_function_enter.default": "aten.zeros.default",
+                 "aten.empty.memory_format": "native.allocation"}
+        return collections.Counter((names.get(row["node_name"], row["node_name"]), row["size"])
+                                   for row in report.rows if int(row["size"]) >= LITE_BYTES_MIN)
+    check(blocks(full) == blocks(lite), "only in full:", blocks(full) - blocks(lite), "only in lite:",
+          blocks(lite) - blocks(full))
     check(any("lite" in line for line in lite.json["limitations"]), "the limits of lite are not in limitations:",
           lite.json["limitations"])

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "python/code.h"
+#include "python/debug_offsets.h"
 #include "python/location.h"
+#include "python/threads.h"
 #include "python/utf8.h"
 
 /* --- a Python process that tells the truth ------------------------------------- */
@@ -28,8 +30,8 @@ struct truth {
 	pid_t pid;
 	FILE *facts;
 	int release; /* closing it lets the process end */
-	const struct python_layout *layout;
-	uint64_t runtime, thread_state, thread_id, specific;
+	struct python_layout layout;
+	uint64_t runtime, code_type;
 	char *line;
 	size_t line_size;
 };
@@ -46,20 +48,13 @@ static char *truth_next(struct truth *truth)
 static void truth_exec(int facts, int release)
 {
 	const char *python = getenv("HDTRACE_TEST_PYTHON");
-	char *arguments[16] = {0}, *file = strdup(__FILE__);
-	unsigned int count = 0;
+	char *arguments[3] = {0}, *file = strdup(__FILE__);
 
 	dup2(release, STDIN_FILENO);
 	dup2(facts, STDOUT_FILENO);
-	arguments[count++] = (char *)(python ? python : "/usr/bin/python3");
-	if (asprintf(&arguments[count++], "%s/python_truth.py", dirname(file)) < 0)
+	arguments[0] = (char *)(python ? python : "/usr/bin/python3");
+	if (asprintf(&arguments[1], "%s/python_truth.py", dirname(file)) < 0)
 		_exit(126);
-	for (unsigned int i = 0; python_layout_at(i) && count < 15; i++) {
-		const struct python_layout *layout = python_layout_at(i);
-
-		if (asprintf(&arguments[count++], "%d%d=%u", layout->major, layout->minor, layout->runtime.tss_key) < 0)
-			_exit(126);
-	}
 	execv(arguments[0], arguments);
 	_exit(127);
 }
@@ -82,12 +77,10 @@ static void truth_start(struct truth *truth)
 	if (getline(&truth->line, &truth->line_size, truth->facts) < 0)
 		cr_skip_test("no Python interpreter here");
 	cr_assert_eq(sscanf(truth->line, "V %u %u", &major, &minor), 2);
-	truth->layout = python_layout_find(major, minor);
-	if (!truth->layout)
-		cr_skip_test("CPython %u.%u has no layout", major, minor);
-	cr_assert_eq(sscanf(truth_next(truth), "R %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64, &truth->runtime,
-			     &truth->thread_state, &truth->thread_id, &truth->specific),
-		4);
+	cr_assert_not_null(python_layout_find(major, minor), "CPython %u.%u has no layout", major, minor);
+	truth->layout = *python_layout_find(major, minor);
+	cr_assert_eq(
+		sscanf(truth_next(truth), "R %" SCNx64 " %" SCNx64, &truth->runtime, &truth->code_type), 2);
 }
 
 static void truth_end(struct truth *truth)
@@ -150,7 +143,7 @@ static void lines_compare(const struct python_code *code, char *expected)
 	cr_assert_gt(unit, 0);
 	cr_assert_eq(
 		location_line(code->table_format, code->table, code->table_length, code->first_line, 2 * unit, &line),
-		-ENOENT, "past the last instruction");
+		code->table_format == LOCATION_FORMAT_309 ? 0 : -ENOENT, "past the last instruction");
 }
 
 /* Reads the code object that a C line tells of, and compares it; its lines come with the next line. */
@@ -159,7 +152,7 @@ static void code_compare(struct truth *truth)
 	char *position = truth->line + 2;
 	uint64_t address = strtoull(strsep(&position, " "), NULL, 16);
 	struct python_code code;
-	int error = python_code_read(truth->layout, process_read, truth, address, &code);
+	int error = python_code_read(&truth->layout, process_read, truth, address, &code);
 
 	cr_assert_eq(error, 0, "reading %" PRIx64 ": %s", address, strerror(-error));
 	cr_assert_eq(code.address, address);
@@ -167,7 +160,7 @@ static void code_compare(struct truth *truth)
 	text_compare(&position, code.file);
 	text_compare(&position, code.name);
 	text_compare(&position, code.qualified_name);
-	cr_assert_eq(python_code_same(truth->layout, process_read, truth, &code), 1);
+	cr_assert_eq(python_code_same(&truth->layout, process_read, truth, &code), 1);
 	lines_compare(&code, truth_next(truth));
 	python_code_clear(&code);
 }
@@ -190,28 +183,16 @@ Test(python, code_objects_and_all_their_lines_are_those_that_cpython_tells)
 	truth_end(&truth);
 }
 
-/* From _PyRuntime to the thread state of the (only) thread, as a fallback of the kernel side would. */
-static uint64_t thread_state_find(struct truth *truth)
-{
-	const struct python_layout *layout = truth->layout;
-	uint64_t interpreter = pointer_at(truth, truth->runtime + layout->runtime.interpreters_head);
-	uint64_t state = pointer_at(truth, interpreter + layout->interpreter.threads_head);
-
-	while (state && pointer_at(truth, state + layout->thread.thread_id) != truth->thread_id)
-		state = pointer_at(truth, state + layout->thread.next);
-	return state;
-}
-
 /* The next frame of Python code from `frame` on; 0: none. */
 static uint64_t frame_skip(struct truth *truth, uint64_t frame)
 {
-	const struct python_layout *layout = truth->layout;
+	const struct python_layout *layout = &truth->layout;
 
-	while (frame) {
+	while (frame && layout->frame.owner_skip) {
 		uint8_t owner;
 
 		cr_assert_eq(process_read(truth, frame + layout->frame.owner, &owner, 1), 0);
-		if (owner != layout->frame.owner_skip)
+		if (owner < layout->frame.owner_skip)
 			break;
 		frame = pointer_at(truth, frame + layout->frame.previous);
 	}
@@ -225,7 +206,7 @@ struct frame_fact {
 
 static void frame_compare(struct truth *truth, uint64_t frame, const struct frame_fact *fact)
 {
-	const struct python_layout *layout = truth->layout;
+	const struct python_layout *layout = &truth->layout;
 	uint64_t address = pointer_at(truth, frame + layout->frame.code) & ~layout->frame.tag_mask;
 	uint64_t instruction = pointer_at(truth, frame + layout->frame.instruction);
 	uint64_t self = pointer_at(truth, frame + layout->frame.localsplus) & ~layout->frame.tag_mask;
@@ -234,6 +215,8 @@ static void frame_compare(struct truth *truth, uint64_t frame, const struct fram
 
 	cr_assert_eq(address, fact->code);
 	cr_assert_eq(python_code_read(layout, process_read, truth, address, &code), 0);
+	if (layout->frame.index_unit)
+		instruction = address + (uint32_t)instruction * layout->frame.index_unit;
 	cr_assert_geq(instruction, code.first_instruction);
 	cr_assert_eq(location_line(code.table_format, code.table, code.table_length, code.first_line,
 			     instruction - code.first_instruction, &line),
@@ -246,26 +229,41 @@ static void frame_compare(struct truth *truth, uint64_t frame, const struct fram
 
 #define FRAME_FACTS 7
 
-static uint64_t innermost_frame(struct truth *truth)
+static uint64_t innermost_frame(struct truth *truth, uint64_t state)
 {
-	uint64_t frame = thread_state_find(truth);
-
-	cr_assert_eq(frame, truth->thread_state);
-	for (unsigned int step = 0; step < truth->layout->thread.frame_step_count; step++)
-		frame = pointer_at(truth, frame + truth->layout->thread.frame_steps[step]);
-	return frame;
+	for (unsigned int step = 0; step < truth->layout.thread.frame_step_count; step++)
+		state = pointer_at(truth, state + truth->layout.thread.frame_steps[step]);
+	return state;
 }
 
-Test(python, frames_found_from_outside_are_those_of_the_thread)
+/* The thread states, by the slot that was found, and the layout with it. */
+static void threads_compare(struct truth *truth, const uint64_t *states, const uint64_t *pointers, unsigned int count)
+{
+	struct python_image image = {&truth->layout, process_read, truth, truth->runtime, truth->code_type};
+	uint32_t slot;
+
+	cr_assert_eq(python_threads_find(&image, &slot), 0);
+	for (unsigned int i = 0; i < count; i++)
+		cr_assert_eq(pointer_at(truth, pointers[i] + slot), states[i], "thread %u", i);
+	image.code_type += sizeof(uint64_t);
+	cr_assert_eq(python_threads_find(&image, &slot), -EBADMSG, "code objects of another type");
+}
+
+Test(python, threads_and_frames_found_from_outside_are_those_of_the_process)
 {
 	struct frame_fact facts[FRAME_FACTS + 1];
+	uint64_t states[2], pointers[2], frame;
+	unsigned int count = 0, threads = 0;
 	struct truth truth;
-	unsigned int count = 0;
-	uint64_t frame;
-	uint32_t in_use;
 
 	truth_start(&truth);
 	while (truth_next(&truth)[0] != '.') {
+		if (truth.line[0] == 'T') {
+			cr_assert_lt(threads, 2);
+			cr_assert_eq(
+				sscanf(truth.line, "T %" SCNx64 " %" SCNx64, &states[threads], &pointers[threads]), 2);
+			threads++;
+		}
 		if (truth.line[0] != 'F')
 			continue;
 		cr_assert_lt(count, FRAME_FACTS);
@@ -275,17 +273,38 @@ Test(python, frames_found_from_outside_are_those_of_the_thread)
 		count++;
 	}
 	cr_assert_geq(count, 5);
-	cr_assert_eq(truth.specific, truth.thread_state, "the key is where the layout says");
-	cr_assert_eq(process_read(&truth, truth.runtime + truth.layout->runtime.tss, &in_use, sizeof(in_use)), 0);
-	cr_assert_neq(in_use, 0);
-	frame = innermost_frame(&truth);
+	cr_assert_eq(threads, 2);
+	threads_compare(&truth, states, pointers, threads);
+	frame = innermost_frame(&truth, states[0]);
 	for (unsigned int i = 0; i < count; i++) {
 		frame = frame_skip(&truth, frame);
 		cr_assert_neq(frame, 0);
 		frame_compare(&truth, frame, &facts[i]);
-		frame = pointer_at(&truth, frame + truth.layout->frame.previous);
+		frame = pointer_at(&truth, frame + truth.layout.frame.previous);
 	}
 	cr_assert_eq(frame_skip(&truth, frame), 0, "no frame beyond the outermost");
+	truth_end(&truth);
+}
+
+/* The interpreter's own offsets, where it has them, say what the table says. */
+Test(python, debug_offsets_agree_with_the_table)
+{
+	uint8_t bytes[DEBUG_OFFSETS_SIZE];
+	struct python_layout layout;
+	struct debug_offsets found;
+	struct truth truth;
+	int error;
+
+	truth_start(&truth);
+	layout = truth.layout;
+	while (truth_next(&truth)[0] != '.')
+		;
+	cr_assert_eq(process_read(&truth, truth.runtime, bytes, sizeof(bytes)), 0);
+	error = debug_offsets_read(bytes, sizeof(bytes), &layout, &found);
+	cr_assert_eq(error, layout.minor < 13 ? -ENOENT : 0);
+	cr_assert(!found.free_threaded);
+	cr_assert_eq(found.different, 0);
+	cr_assert_eq(memcmp(&layout, &truth.layout, sizeof(layout)), 0);
 	truth_end(&truth);
 }
 
@@ -493,7 +512,7 @@ Test(python_layout, is_known_for_these_versions_only)
 		cr_assert_leq(layout->thread.frame_step_count, PYTHON_FRAME_STEPS_MAX);
 	}
 	cr_assert_not_null(python_layout_find(3, 11));
-	cr_assert_null(python_layout_find(3, 10));
+	cr_assert_null(python_layout_find(3, 8));
 	cr_assert_null(python_layout_find(2, 11));
 	cr_assert_null(python_layout_find(3, 99));
 }
@@ -543,7 +562,7 @@ Test(location, damage_is_told_but_only_where_it_is)
 	cr_assert_eq(line_of("\xe8\x4d\x06", 3, 0), -EBADMSG, "a line below 0");
 	cr_assert_eq(line_of("\x80\x00\x00", 3, 0), 100, "good before the damage");
 	cr_assert_eq(line_of("\x80\x00\x00", 3, 2), -EBADMSG);
-	cr_assert_eq(location_line(310, (const uint8_t *)"\x80\x00", 2, 1, 0, &line), -EPROTONOSUPPORT);
+	cr_assert_eq(location_line(308, (const uint8_t *)"\x80\x00", 2, 1, 0, &line), -EPROTONOSUPPORT);
 }
 
 /* --- UTF-8 ----------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What CPython itself says about its frames and code objects, for python_test.c to compare.
 
-Arguments: KEY=OFFSET, where autoTSSkey's key lies in _PyRuntime for version KEY (311, ...).
 Prints one fact a line, then "." and waits for a byte on stdin, so that everything stays alive:
 
   V major minor
-  R address of _PyRuntime, of the thread state, pthread_self(), what pthread_getspecific(key) gives
+  R addresses of _PyRuntime, of PyCode_Type
+  T address of a thread's state, its pthread_self()   (the main thread first)
   C address first-line file name qualified-name   (texts in hexadecimal UTF-8)
   L lines of the code units of that code object, - for none
   F code line self                                (innermost first)
@@ -49,8 +49,11 @@ def sources():
 
 
 def show_code(code):
-    print("C", hex(id(code)), code.co_firstlineno, text(code.co_filename), text(code.co_name), text(code.co_qualname))
-    print("L", *("-" if line is None else line for line, *_ in code.co_positions()))
+    qualified_name = getattr(code, "co_qualname", code.co_name)  # since 3.11
+    print("C", hex(id(code)), code.co_firstlineno, text(code.co_filename), text(code.co_name), text(qualified_name))
+    # What a frame's f_lineno is made by; -1: no line.
+    lines = (ctypes.pythonapi.PyCode_Addr2Line(ctypes.py_object(code), at) for at in range(0, len(code.co_code), 2))
+    print("L", *("-" if line < 0 else line for line in lines))
 
 
 def show_frames(frame):
@@ -72,19 +75,38 @@ class Waiter:
         return (lambda wait: wait())(self.wait)
 
 
-def main():
-    version = sys.version_info
-    print("V", version.major, version.minor)
-    runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+def show_thread():
     state = ctypes.pythonapi.PyThreadState_Get
     state.restype = ctypes.c_size_t
-    offset = dict(pair.split("=") for pair in sys.argv[1:]).get(f"{version.major}{version.minor}")
-    specific = 0
-    if offset:
-        getspecific = ctypes.CDLL(None).pthread_getspecific
-        getspecific.restype = ctypes.c_size_t
-        specific = getspecific(ctypes.c_uint.from_address(runtime + int(offset)))
-    print("R", hex(runtime), hex(state()), hex(threading.get_ident()), hex(specific))
+    print("T", hex(state()), hex(threading.get_ident()))
+    return state()
+
+
+def address_of(name):
+    return hex(ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, name)))
+
+
+def misleading_keys(state):
+    """Other keys with the main thread's state, as extension modules have them."""
+    libc, key = ctypes.CDLL(None), ctypes.c_uint()
+    for _ in range(2):
+        libc.pthread_key_create(ctypes.byref(key), None)
+        libc.pthread_setspecific(key, ctypes.c_void_p(state))
+
+
+def other_thread(shown, ending):
+    show_thread()
+    shown.set()
+    ending.wait()
+
+
+def main():
+    print("V", sys.version_info.major, sys.version_info.minor)
+    print("R", address_of("_PyRuntime"), address_of("PyCode_Type"))
+    misleading_keys(show_thread())
+    shown, ending = threading.Event(), threading.Event()
+    threading.Thread(target=other_thread, args=(shown, ending), daemon=True).start()
+    shown.wait()
     kept = [code for module in sources() for code in code_objects(module)]
     kept.append(Waiter.wait.__code__)
     for code in kept:

@@ -20,7 +20,9 @@
 #include "cli/cli.h"
 #include "containers/containers.h"
 #include "probe/plan.h"
+#include "python/threads.h"
 #include "target/maps.h"
+#include "target/memory.h"
 #include "target/process.h"
 #include "target/watch.h"
 
@@ -216,6 +218,39 @@ static void check_findings(struct doctor *doctor, const struct library_plan *pla
 	}
 }
 
+static int process_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	const struct doctor *doctor = context;
+
+	return memory_read(doctor->pid, address, buffer, length);
+}
+
+/* Is the interpreter, as it lives in the process, what its file says? */
+static void check_threads(struct doctor *doctor, const struct library_plan *plan, const struct mapped_file *file)
+{
+	uint64_t bias;
+	uint32_t slot;
+	int error;
+
+	if (!plan->python || library_plan_bias(plan, file->start, file->offset, &bias))
+		return;
+	error = python_threads_find(
+		&(struct python_image){
+			.layout = plan->python,
+			.read = process_read,
+			.context = doctor,
+			.runtime = bias + plan->python_runtime,
+			.code_type = bias + plan->python_code_type,
+		},
+		&slot);
+	if (error)
+		check_add(doctor, NOTE, library_role_name(plan->role), "Python stacks, files and lines are left out",
+			"%s", python_threads_error(error));
+	else
+		check_add(doctor, GOOD, library_role_name(plan->role), NULL,
+			"threads have their state at %#x from the thread pointer", slot);
+}
+
 /* The plan of a mapped library, in `plan`; what keeps it from being made is told. False: of no interest. */
 static bool library_plan(
 	struct doctor *doctor, const struct mapped_file *file, enum library_role role, struct library_plan *plan)
@@ -234,12 +269,13 @@ static bool library_plan(
 	return false;
 }
 
-static void check_library(struct doctor *doctor, const char *path, const struct library_plan *plan)
+static void check_library(struct doctor *doctor, const struct mapped_file *file, const struct library_plan *plan)
 {
-	check_add(doctor, GOOD, library_role_name(plan->role), NULL, "%s, build-id %s", path,
+	check_add(doctor, GOOD, library_role_name(plan->role), NULL, "%s, build-id %s", file->path,
 		*plan->build_id ? plan->build_id : "none");
 	check_symbols(doctor, plan);
 	check_findings(doctor, plan);
+	check_threads(doctor, plan, file);
 }
 
 static void check_torch(struct doctor *doctor, struct library_plan *torch_cpu, const struct library_plan *c10)
@@ -262,7 +298,7 @@ static void check_libraries(struct doctor *doctor)
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
 	struct library_plan plans[LIBRARY_ROLES] = {0};
-	const char *paths[LIBRARY_ROLES] = {NULL};
+	const struct mapped_file *found[LIBRARY_ROLES] = {NULL};
 	struct mapped_file *files;
 	int error = maps_read(doctor->pid, &files);
 
@@ -274,14 +310,14 @@ static void check_libraries(struct doctor *doctor)
 	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
 		enum library_role role = library_role_of(files[index].path);
 
-		if (role != LIBRARY_NONE && !paths[role] && library_plan(doctor, &files[index], role, &plans[role]))
-			paths[role] = files[index].path;
+		if (role != LIBRARY_NONE && !found[role] && library_plan(doctor, &files[index], role, &plans[role]))
+			found[role] = &files[index];
 	}
-	if (paths[LIBRARY_TORCH_CPU] && paths[LIBRARY_C10])
+	if (found[LIBRARY_TORCH_CPU] && found[LIBRARY_C10])
 		check_torch(doctor, &plans[LIBRARY_TORCH_CPU], &plans[LIBRARY_C10]);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
-		if (paths[role])
-			check_library(doctor, paths[role], &plans[role]);
+		if (found[role])
+			check_library(doctor, found[role], &plans[role]);
 		else
 			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
 				library_role_name((enum library_role)role), without[role], "%s", "not mapped");

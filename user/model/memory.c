@@ -155,12 +155,13 @@ static void address_reuse(struct target_state *target, struct address_state *sta
 static uint32_t outside_run(struct target_state *target, struct thread *thread, const struct allocate_event *event)
 {
 	uint64_t announced = thread->resize_bytes;
+	uint64_t least = event->event.flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
 
 	thread->resize_bytes = 0;
 	if (announced && event->bytes >= announced)
 		return run_add(target, &event->event, SOURCE_RESIZE, event->stack);
 	thread->resize_from = NONE;
-	if (event->bytes >= OUTSIDE_BYTES_MIN || target->all_blocks)
+	if (event->bytes >= least || target->all_blocks)
 		return run_add(target, &event->event, SOURCE_OUTSIDE, event->stack);
 	return NONE;
 }

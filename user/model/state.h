@@ -16,8 +16,12 @@
 /* Indices are 32 bits wide, and stay clear of NONE. */
 #define INDEX_MAX (UINT32_MAX - 1)
 
-/* A block made outside operators is a row from this size on; below are the numbers that Python wraps (8 bytes). */
+/*
+ * A block made outside operators is a row from this size on; below are the numbers
+ * that Python wraps (8 bytes). At LEVEL_LITE factories are outside operators too.
+ */
 #define OUTSIDE_BYTES_MIN (1ull << 20)
+#define OUTSIDE_BYTES_MIN_LITE 64
 
 /* The entry for blocks older than the trace is always run 0; it goes when there are none. */
 #define RUN_PREEXISTING 0u

@@ -72,11 +72,12 @@ static bool is_filler(const char *name)
 
 /*
  * Hooks that tell little without arguments: of operators that make no storage,
- * and of the one that kernels allocate their results with.
+ * and of those that kernels allocate their results with.
  */
 static bool is_for_full_only(const struct torch_operator *operator_)
 {
-	if (!strcmp(operator_->name, "aten.empty_strided.default"))
+	if (!strcmp(operator_->name, "aten.empty.memory_format") ||
+		!strcmp(operator_->name, "aten.empty_strided.default"))
 		return true;
 	return (operator_->flags & TORCH_ALIASES) && !strstr(operator_->symbol, "resize");
 }

@@ -12,6 +12,7 @@
 
 #include "containers/containers.h"
 #include "probe/operator_hooks.h"
+#include "probe/python_plan.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
 #include "torch/operators.h"
@@ -174,52 +175,6 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 	return error;
 }
 
-/* --- CPython ------------------------------------------------------------------------ */
-
-/* Py_Version, exported since 3.11: 0xMMmmpprs. */
-static bool python_version_read(const struct library_plan *plan, unsigned int *major, unsigned int *minor)
-{
-	const struct elf_symbol *symbol = elf_file_symbol(plan->elf, "Py_Version");
-	uint64_t version;
-
-	if (!symbol || elf_file_read(plan->elf, symbol->address, &version, sizeof(version)) != sizeof(version))
-		return false;
-	*major = (unsigned int)(version >> 24) & 0xff;
-	*minor = (unsigned int)(version >> 16) & 0xff;
-	return true;
-}
-
-/* The programs know no frames of C between those of Python, and no tags in their pointers (3.12 and later). */
-static bool python_is_walked(const struct python_layout *layout)
-{
-	return layout->frame.owner_skip == PYTHON_OWNER_NONE && !layout->frame.tag_mask;
-}
-
-static void python_plan(struct library_plan *plan)
-{
-	const struct elf_symbol *runtime = elf_file_symbol(plan->elf, "_PyRuntime");
-	const char *remedy = "Python stacks, files and lines are left out";
-	unsigned int major, minor;
-
-	if (!runtime)
-		return; /* a program whose interpreter is elsewhere */
-	plan->python_runtime = runtime->address;
-	if (!python_version_read(plan, &major, &minor)) {
-		plan_find(plan, false, false, remedy, "this CPython is older than 3.11");
-		return;
-	}
-	plan->version_major = (int)major;
-	plan->version_minor = (int)minor;
-	plan->python = python_layout_find(major, minor);
-	if (plan->python && python_is_walked(plan->python)) {
-		plan_find(plan, true, false, NULL, "CPython %u.%u", major, minor);
-		return;
-	}
-	plan_find(plan, false, false, remedy, "CPython %u.%u is %s", major, minor,
-		plan->python ? "not walked yet" : "unknown");
-	plan->python = NULL;
-}
-
 /* --- all ------------------------------------------------------------------------------ */
 
 int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
@@ -238,8 +193,8 @@ int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 		return 0;
 	}
 	if (role == LIBRARY_PYTHON)
-		python_plan(plan);
-	return catalogue_plan(plan);
+		error = python_plan(plan);
+	return error ? error : catalogue_plan(plan);
 }
 
 void library_plan_free(struct library_plan *plan)
@@ -261,6 +216,7 @@ void library_plan_free(struct library_plan *plan)
 	}
 	arrfree(plan->points);
 	free(plan->torch);
+	free(plan->python);
 	elf_file_close(plan->elf);
 	free(plan->build_id);
 	memset(plan, 0, sizeof(*plan));

@@ -55,9 +55,10 @@ struct library_plan {
 	int version_major, version_minor;   /* of PyTorch or CPython; 0.0: unknown */
 	struct torch_layout *torch;         /* NULL: unknown, or torch_plan_make has not been here */
 	bool torch_planned;                 /* it has */
-	const struct python_layout *python; /* NULL: unknown version */
+	struct python_layout *python;       /* NULL: unknown version */
 	uint64_t keys_got;                  /* address in the file, 0: not found */
 	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
+	uint64_t python_code_type;          /* of PyCode_Type */
 
 	struct plan_finding *findings; /* stb_ds */
 };

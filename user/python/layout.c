@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of layout.h. Rows are offsetof() over CPython's own headers of that
- * version (3.11.2, 3.12.1, 3.13.0, 3.13.5); the 3.14 row is what the debug
- * offsets of a 3.14.10 interpreter say, with the TSS key found in its code.
+ * version (3.9.2, 3.10.15, 3.11.2, 3.12.6, 3.13.0 and .18, 3.14.10).
  */
 #include "python/layout.h"
 
 #include <stddef.h>
 
-/* Location tables have had one format since 3.11. */
-#define TABLE_FORMAT 311
+#include "python/location.h"
 
-/* What the versions have in common. */
-#define CODE_PARTS(first_line_at, instructions_at)                                                                     \
+/* What the versions have in common. Before 3.11 a function has no qualified name of its own. */
+#define CODE_BEFORE_311(format)                                                                                        \
+	{                                                                                                              \
+		.size = 48, .flags = 36, .first_line = 40, .file = 104, .name = 112, .qualified_name = 112,            \
+		.table = 120, .instructions = 0, .table_format = (format)                                              \
+	}
+#define CODE_SINCE_311(first_line_at, instructions_at)                                                                 \
 	{                                                                                                              \
 		.size = 16, .flags = 48, .first_line = (first_line_at), .file = 112, .name = 120,                      \
-		.qualified_name = 128, .table = 136, .instructions = (instructions_at), .table_format = TABLE_FORMAT   \
+		.qualified_name = 128, .table = 136, .instructions = (instructions_at),                                \
+		.table_format = LOCATION_FORMAT_311                                                                    \
+	}
+#define TEXT_BEFORE_312                                                                                                \
+	{                                                                                                              \
+		.length = 16, .state = 32, .ascii_data = 48, .compact_data = 72                                        \
 	}
 #define TEXT_SINCE_312                                                                                                 \
 	{                                                                                                              \
@@ -26,48 +34,65 @@
 static const struct python_layout layouts[] = {
 	{
 		.major = 3,
+		.minor = 9,
+		.runtime = {.interpreters_head = 32},
+		.interpreter = {.next = 0, .threads_head = 8},
+		.thread = {.frame_steps = {24}, .frame_step_count = 1, .next = 8, .thread_id = 176},
+		.frame = {.code = 32, .previous = 24, .instruction = 104, .index_unit = 1, .localsplus = 360},
+		.code = CODE_BEFORE_311(LOCATION_FORMAT_309),
+		.text = TEXT_BEFORE_312,
+		OBJECT_PARTS,
+	},
+	{
+		.major = 3,
+		.minor = 10,
+		.runtime = {.interpreters_head = 32},
+		.interpreter = {.next = 0, .threads_head = 8},
+		.thread = {.frame_steps = {24}, .frame_step_count = 1, .next = 8, .thread_id = 176},
+		.frame = {.code = 32, .previous = 24, .instruction = 96, .index_unit = 2, .localsplus = 352},
+		.code = CODE_BEFORE_311(LOCATION_FORMAT_310),
+		.text = TEXT_BEFORE_312,
+		OBJECT_PARTS,
+	},
+	{
+		.major = 3,
 		.minor = 11,
-		.runtime = {.tss = 592, .tss_key = 596, .interpreters_head = 40},
-		.interpreter = {.threads_head = 16},
-		/* cframe, then its current_frame */
+		.runtime = {.interpreters_head = 40},
+		.interpreter = {.next = 0, .threads_head = 16},
+		/* cframe, then its current_frame; so in 3.12 */
 		.thread = {.frame_steps = {56, 8}, .frame_step_count = 2, .next = 8, .thread_id = 152},
-		.frame = {.code = 32,
-			.previous = 48,
-			.instruction = 56,
-			.owner = 69,
-			.localsplus = 72,
-			.owner_skip = PYTHON_OWNER_NONE},
-		.code = CODE_PARTS(72, 184),
-		.text = {.length = 16, .state = 32, .ascii_data = 48, .compact_data = 72},
+		.frame = {.code = 32, .previous = 48, .instruction = 56, .owner = 69, .localsplus = 72},
+		.code = CODE_SINCE_311(72, 184),
+		.text = TEXT_BEFORE_312,
 		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 12,
-		.runtime = {.tss = 1544, .tss_key = 1548, .interpreters_head = 40},
-		.interpreter = {.threads_head = 72},
+		.runtime = {.interpreters_head = 40},
+		.interpreter = {.next = 0, .threads_head = 72},
 		.thread = {.frame_steps = {56, 0}, .frame_step_count = 2, .next = 8, .thread_id = 136},
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
-		.code = CODE_PARTS(68, 192),
+		.code = CODE_SINCE_311(68, 192),
 		.text = TEXT_SINCE_312,
 		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 13,
-		.runtime = {.tss = 2160, .tss_key = 2164, .interpreters_head = 632},
-		.interpreter = {.threads_head = 7344},
+		.runtime = {.interpreters_head = 632},
+		.interpreter = {.next = 7264, .threads_head = 7344},
 		.thread = {.frame_steps = {72}, .frame_step_count = 1, .next = 8, .thread_id = 152},
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
-		.code = CODE_PARTS(68, 200),
+		.code = CODE_SINCE_311(68, 200),
 		.text = TEXT_SINCE_312,
 		OBJECT_PARTS,
 	},
 	{
 		.major = 3,
 		.minor = 14,
-		.runtime = {.tss = 2336, .tss_key = 2340, .interpreters_head = 808},
-		.interpreter = {.threads_head = 7344},
+		.runtime = {.interpreters_head = 808},
+		.interpreter = {.next = 7272, .threads_head = 7344},
 		.thread = {.frame_steps = {72}, .frame_step_count = 1, .next = 8, .thread_id = 152},
 		.frame = {.code = 0,
 			.previous = 8,
@@ -76,7 +101,7 @@ static const struct python_layout layouts[] = {
 			.localsplus = 80,
 			.owner_skip = 3,
 			.tag_mask = 7},
-		.code = CODE_PARTS(68, 208),
+		.code = CODE_SINCE_311(68, 208),
 		.text = TEXT_SINCE_312,
 		OBJECT_PARTS,
 	},

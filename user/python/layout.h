@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where the fields of CPython's structures are, by version: the one table that
- * the kernel side's frame walk and the readers of Python objects go by.
+ * the kernel side's frame walk and the readers of Python objects go by, with
+ * what an interpreter says of itself laid over it (debug_offsets.h).
  * x86-64 and aarch64, 64-bit release builds with the GIL; a debug build
  * (Py_TRACE_REFS, Py_DEBUG) or a free-threaded one has other offsets and must
  * be told apart before this table is asked.
@@ -15,19 +16,16 @@
 
 /* Pointers to follow from a PyThreadState to its innermost frame. */
 #define PYTHON_FRAME_STEPS_MAX 2
-/* python_layout.frame.owner_skip of a version where every frame is one of Python code. */
-#define PYTHON_OWNER_NONE 0xffu
 
 struct python_layout {
 	uint8_t major, minor;
 
 	struct {
-		uint32_t tss;               /* autoTSSkey, a Py_tss_t: not 0 at +0 when the key is in use */
-		uint32_t tss_key;           /* the pthread key itself, an unsigned int */
 		uint32_t interpreters_head; /* PyInterpreterState, newest first */
 	} runtime;                          /* _PyRuntime */
 
 	struct {
+		uint32_t next; /* in the runtime's list */
 		uint32_t threads_head;
 	} interpreter; /* PyInterpreterState */
 
@@ -41,20 +39,21 @@ struct python_layout {
 	struct {
 		uint32_t code;        /* f_code, f_executable */
 		uint32_t previous;    /* the caller's frame */
-		uint32_t instruction; /* prev_instr, instr_ptr */
+		uint32_t instruction; /* prev_instr, instr_ptr; f_lasti before 3.11 */
+		uint32_t index_unit;  /* 0: the instruction is an address; else an int that counts so many bytes */
 		uint32_t owner;       /* one byte */
 		uint32_t localsplus;  /* [0] is `self` of a method */
-		uint32_t owner_skip;  /* frames with this owner belong to C, PYTHON_OWNER_NONE: there are none */
+		uint32_t owner_skip;  /* frames with this owner or a higher one belong to C, 0: there are none */
 		uint64_t tag_mask;    /* bits of code and localsplus that are no address */
-	} frame;                      /* _PyInterpreterFrame */
+	} frame;                      /* _PyInterpreterFrame; PyFrameObject before 3.11 */
 
 	struct {
-		uint32_t size; /* ob_size */
+		uint32_t size; /* ob_size, then consts, names, and what else tells code objects apart */
 		uint32_t flags;
 		uint32_t first_line;
 		uint32_t file, name, qualified_name;
-		uint32_t table;        /* co_linetable */
-		uint32_t instructions; /* co_code_adaptive, in place */
+		uint32_t table;        /* co_linetable, co_lnotab */
+		uint32_t instructions; /* co_code_adaptive, in place; 0 where frames count instructions */
 		uint32_t table_format; /* code_record.table_format */
 	} code;                        /* PyCodeObject */
 

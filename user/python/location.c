@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decoder of CPython's location table; see location.h.
+ * Decoders of CPython's location tables; see location.h. A line must be one that
+ * fits 32 bits; differences may lead outside on the way.
  *
- * The table is a row of entries, in the order of the instructions. The first
+ * Format 311: the table is a row of entries, in the order of the instructions. The first
  * byte of an entry has its top bit set, then four bits of kind, then three bits
  * of the number of code units it covers, less one. Line numbers are differences
  * to the entry before, the first one to the line of the code object.
@@ -113,15 +114,19 @@ static int entry_read(struct cursor *cursor, unsigned int kind, int64_t *differe
 	}
 }
 
-int location_line(
-	uint32_t format, const uint8_t *table, size_t length, uint32_t first_line, uint64_t offset, uint32_t *line)
+static int line_take(int64_t current, uint32_t *line)
+{
+	if (current < 0 || current > UINT32_MAX)
+		return -EBADMSG;
+	*line = (uint32_t)current;
+	return 0;
+}
+
+static int line_311(const uint8_t *table, size_t length, int64_t current, uint64_t offset, uint32_t *line)
 {
 	struct cursor cursor = {table, table + length};
 	uint64_t unit = offset / CODE_UNIT, covered = 0;
-	int64_t current = first_line;
 
-	if (format != LOCATION_FORMAT_311)
-		return -EPROTONOSUPPORT;
 	while (cursor.at < cursor.end) {
 		uint8_t head = *cursor.at++;
 		int64_t difference;
@@ -134,12 +139,64 @@ int location_line(
 		covered += (head & ENTRY_LENGTH_MASK) + 1u;
 		if (unit >= covered)
 			continue;
-		if (!has_line)
-			return -ENOENT;
-		if (current < 0 || current > UINT32_MAX)
-			return -EBADMSG;
-		*line = (uint32_t)current;
-		return 0;
+		return has_line ? line_take(current, line) : -ENOENT;
 	}
 	return -ENOENT;
+}
+
+/* Formats 309 and 310: pairs of bytes, how far the offset grows and, signed, by how much the line changes. */
+struct pair {
+	uint8_t offset;
+	int8_t line;
+};
+
+#define PAIR_NO_LINE (-128) /* 310: these instructions have no line; the next difference is to the one before */
+
+/* The pair says where the lines before it end. */
+static int line_309(const struct pair *pairs, size_t count, int64_t current, uint64_t offset, uint32_t *line)
+{
+	uint64_t end = 0;
+
+	for (size_t index = 0; index < count; index++) {
+		end += pairs[index].offset;
+		if (end > offset)
+			break;
+		current += pairs[index].line;
+	}
+	return line_take(current, line);
+}
+
+/* The pair says where its own line ends. */
+static int line_310(const struct pair *pairs, size_t count, int64_t current, uint64_t offset, uint32_t *line)
+{
+	uint64_t end = 0;
+
+	for (size_t index = 0; index < count; index++) {
+		bool has_line = pairs[index].line != PAIR_NO_LINE;
+
+		end += pairs[index].offset;
+		if (has_line)
+			current += pairs[index].line;
+		if (end > offset)
+			return has_line ? line_take(current, line) : -ENOENT;
+	}
+	return -ENOENT;
+}
+
+int location_line(
+	uint32_t format, const uint8_t *table, size_t length, uint32_t first_line, uint64_t offset, uint32_t *line)
+{
+	const struct pair *pairs = (const void *)table;
+	size_t pair_count = length / sizeof(*pairs);
+
+	switch (format) {
+	case LOCATION_FORMAT_309:
+		return line_309(pairs, pair_count, first_line, offset, line);
+	case LOCATION_FORMAT_310:
+		return line_310(pairs, pair_count, first_line, offset, line);
+	case LOCATION_FORMAT_311:
+		return line_311(table, length, first_line, offset, line);
+	default:
+		return -EPROTONOSUPPORT;
+	}
 }

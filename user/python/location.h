@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From an instruction to its line: the location table of a code object
- * (co_linetable), as CPython has written it since 3.11 and describes it in
- * Objects/locations.md of its sources. Only lines are decoded, columns are
- * stepped over.
+ * From an instruction to its line: the location table of a code object, in
+ * each of the formats that CPython has written: co_lnotab until 3.9,
+ * co_linetable of 3.10 (PEP 626), co_linetable since 3.11. They are described in
+ * Objects/lnotab_notes.txt and Objects/locations.md of its sources. Only lines
+ * are decoded, columns are stepped over.
  */
 #ifndef HDTRACE_PYTHON_LOCATION_H
 #define HDTRACE_PYTHON_LOCATION_H
@@ -12,12 +13,14 @@
 #include <stdint.h>
 
 /* code_record.table_format of what is decoded here. */
+#define LOCATION_FORMAT_309 309
+#define LOCATION_FORMAT_310 310
 #define LOCATION_FORMAT_311 311
 
 /*
  * The line of the instruction `offset` bytes behind the first one, into *line.
  * -ENOENT: the table has no line for it (instructions that the compiler made
- * up, offsets past the end); -EBADMSG: the table breaks its format before it;
+ * up, offsets past the end; format 309 has a line for every offset); -EBADMSG: the table breaks its format before it;
  * -EPROTONOSUPPORT: an unknown format. Reads only `length` bytes, each once.
  */
 int location_line(

@@ -95,6 +95,9 @@ int session_capture_open(struct session *session);
 int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
+/* python.c: what the programs must know of the target's interpreter; what does not fit is told and left out. */
+void python_settings(const struct session *session, struct target *target);
+
 /* codes.c: the capture has every code object of a stack before the stack. */
 void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
 void codes_keep(struct session *session, struct target *target, const struct event *record);

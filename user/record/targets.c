@@ -14,13 +14,6 @@
 #include "containers/containers.h"
 #include "target/memory.h"
 
-/* pthread_key_t is an index into the thread's first block of specific data below this (glibc). */
-#define PTHREAD_KEYS_FIRST_BLOCK 32
-/* Of struct pthread's specific_1stblock[key].data, from the thread pointer (glibc 2.34 and later, x86_64). */
-#define PTHREAD_SPECIFIC 0x310
-#define PTHREAD_SPECIFIC_STEP 16
-#define PTHREAD_SPECIFIC_DATA 8
-
 /* --- identity ------------------------------------------------------------------ */
 
 static bool rank_taken(const struct session *session, long rank)
@@ -209,54 +202,6 @@ static int library_take(
 
 /* --- settings ------------------------------------------------------------------- */
 
-/* The four fields are read at once: where they begin, and how far they reach. */
-static void settings_of_frame(struct target_settings *settings, const struct python_layout *layout)
-{
-	const uint32_t fields[] = {
-		layout->frame.code, layout->frame.previous, layout->frame.instruction, layout->frame.localsplus};
-	uint32_t first = fields[0], last = fields[0];
-
-	for (size_t index = 1; index < sizeof(fields) / sizeof(fields[0]); index++) {
-		first = fields[index] < first ? fields[index] : first;
-		last = fields[index] > last ? fields[index] : last;
-	}
-	settings->frame_base = (uint16_t)first;
-	settings->frame_span = (uint16_t)(last - first + sizeof(uint64_t));
-	settings->frame_code = (uint16_t)(layout->frame.code - first);
-	settings->frame_previous = (uint16_t)(layout->frame.previous - first);
-	settings->frame_instruction = (uint16_t)(layout->frame.instruction - first);
-	settings->frame_self = (uint16_t)(layout->frame.localsplus - first);
-}
-
-static void settings_of_python(struct target *target)
-{
-	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
-	const struct python_layout *layout = plan ? plan->python : NULL;
-	struct target_settings *settings = &target->settings;
-	uint64_t runtime;
-	uint32_t initialised = 0, key = 0;
-
-	settings->python_thread_slot = 0;
-	if (!layout)
-		return;
-	runtime = target->bias[LIBRARY_PYTHON] + plan->python_runtime;
-	if (memory_read(target->process.pid, runtime + layout->runtime.tss, &initialised, sizeof(initialised)) ||
-		memory_read(target->process.pid, runtime + layout->runtime.tss_key, &key, sizeof(key)) ||
-		!initialised || key >= PTHREAD_KEYS_FIRST_BLOCK)
-		return;
-	settings->python_thread_slot = PTHREAD_SPECIFIC + PTHREAD_SPECIFIC_STEP * key + PTHREAD_SPECIFIC_DATA;
-	settings->python_frame_steps[0] = (uint16_t)layout->thread.frame_steps[0];
-	settings->python_frame_steps[1] =
-		layout->thread.frame_step_count > 1 ? (uint16_t)layout->thread.frame_steps[1] : 0;
-	settings_of_frame(settings, layout);
-	settings->code_file = (uint16_t)layout->code.file;
-	settings->code_name = (uint16_t)layout->code.name;
-	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
-	settings->code_table = (uint16_t)layout->code.table;
-	settings->bytes_length = (uint16_t)layout->bytes.length;
-	settings->bytes_data = (uint16_t)layout->bytes.data;
-}
-
 static void settings_of_torch(struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
@@ -333,7 +278,7 @@ static int target_probe(struct session *session, struct target *target, const st
 	target->attach_time_ns = monotonic_now();
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
-	settings_of_python(target);
+	python_settings(session, target);
 	error = hook_set_choose(session, target);
 	if (error)
 		return error;

@@ -62,7 +62,8 @@ static const char *const hidden_endings[] = {
 	"/torch/_dynamo/eval_frame.py",
 };
 static const char frozen_prefix[] = "<frozen";     /* the import system */
-static const char interpreter_file[] = "__init__"; /* the interpreter's own entry, in CPython 3.12 and later */
+/* The interpreter's own code around an __init__, in CPython 3.12 and later; no line is its first. */
+static const char interpreter_file[] = "__init__";
 
 static char slash_normalize(char character)
 {
@@ -83,9 +84,10 @@ static bool path_ends(const char *path, const char *ending)
 	return !*path;
 }
 
-static bool file_hidden(const char *file)
+static bool code_hidden(const char *file, uint32_t first_line)
 {
-	if (strncmp(file, frozen_prefix, strlen(frozen_prefix)) == 0 || strcmp(file, interpreter_file) == 0)
+	if (strncmp(file, frozen_prefix, strlen(frozen_prefix)) == 0 ||
+		(!first_line && strcmp(file, interpreter_file) == 0))
 		return true;
 	for (size_t i = 0; i < sizeof(hidden_endings) / sizeof(*hidden_endings); i++)
 		if (path_ends(file, hidden_endings[i]))
@@ -135,7 +137,7 @@ static struct entry *entry_new(const struct code_record *record)
 		return NULL;
 	}
 	memcpy(entry->table, table, record->table_length);
-	entry->code = (struct code){entry->file, entry->function, file_hidden(entry->file)};
+	entry->code = (struct code){entry->file, entry->function, code_hidden(entry->file, entry->first_line)};
 	return entry;
 }
 

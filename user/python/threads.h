@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The threads of a live interpreter: where each keeps its PyThreadState, and
+ * whether the layout really fits what is in memory. Everything is found from
+ * _PyRuntime, by the interpreter's own lists; nothing that is read is trusted.
+ */
+#ifndef HDTRACE_PYTHON_THREADS_H
+#define HDTRACE_PYTHON_THREADS_H
+
+#include <stdint.h>
+
+#include "python/code.h"
+#include "python/layout.h"
+
+struct python_image {
+	const struct python_layout *layout;
+	python_read_fn read;
+	void *context;
+	uint64_t runtime;   /* address of _PyRuntime */
+	uint64_t code_type; /* address of PyCode_Type */
+};
+
+/*
+ * Where a thread has the pointer to its PyThreadState, as an offset from its
+ * thread pointer, into *slot: CPython sets a thread-specific key, and the slot is
+ * the one that holds the very state of each thread that the interpreter lists.
+ * It is given only if the frames of some thread are as the layout says (a code
+ * object of the right type, an instruction in it), or no thread has any now.
+ * Threads run on meanwhile, so what does not fit is looked at again for some
+ * milliseconds. Errors, with python_threads_error(error) as text:
+ * -ENOENT no thread is listed, -EBADMSG frames are there, but not so, -ESRCH no
+ * slot holds the states.
+ */
+int python_threads_find(const struct python_image *image, uint32_t *slot);
+const char *python_threads_error(int error);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The interpreter of a target, as the programs must know it. The layout comes
+ * with the plan of its file; here it is tried on the live process before it is used.
+ */
+#include "record/session.h"
+
+#include "python/threads.h"
+#include "target/memory.h"
+
+static int target_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	const struct target *target = context;
+
+	return memory_read(target->process.pid, address, buffer, length);
+}
+
+/* Where the aligned word begins that has this byte. */
+static uint32_t word_of(uint32_t offset)
+{
+	return offset / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+/* The fields that lie together are read at once: where they begin, and how far they reach. */
+static void frame_settings(struct target_settings *settings, const struct python_layout *layout)
+{
+	uint32_t owner_word = word_of(layout->frame.owner);
+	const uint32_t fields[] = {layout->frame.code, layout->frame.previous, layout->frame.instruction,
+		layout->frame.owner_skip ? owner_word : layout->frame.code, layout->frame.localsplus};
+	uint32_t first = fields[0], last = fields[0];
+
+	for (size_t index = 1; index < sizeof(fields) / sizeof(fields[0]); index++)
+		first = fields[index] < first ? fields[index] : first;
+	/* localsplus of a frame object lies far off. */
+	for (size_t index = 1; index < sizeof(fields) / sizeof(fields[0]); index++)
+		last = fields[index] > last && fields[index] - first < FRAME_SPAN_MAX ? fields[index] : last;
+	settings->frame_base = (uint16_t)first;
+	settings->frame_span = (uint16_t)(last - first + sizeof(uint64_t));
+	settings->frame_code = (uint16_t)(layout->frame.code - first);
+	settings->frame_previous = (uint16_t)(layout->frame.previous - first);
+	settings->frame_instruction = (uint16_t)(layout->frame.instruction - first);
+	settings->frame_owner = (uint16_t)(fields[3] - first);
+	settings->frame_owner_shift = (uint16_t)(8 * (layout->frame.owner - owner_word));
+	settings->frame_owner_skip = (uint8_t)layout->frame.owner_skip;
+	settings->frame_self = (uint16_t)(layout->frame.localsplus - first);
+	settings->frame_tag_mask = (uint8_t)layout->frame.tag_mask;
+	settings->frame_index_unit = (uint8_t)layout->frame.index_unit;
+}
+
+static void layout_settings(struct target_settings *settings, const struct python_layout *layout)
+{
+	settings->python_frame_step_count = (uint8_t)layout->thread.frame_step_count;
+	for (uint32_t step = 0; step < layout->thread.frame_step_count; step++)
+		settings->python_frame_steps[step] = (uint16_t)layout->thread.frame_steps[step];
+	frame_settings(settings, layout);
+	settings->code_file = (uint16_t)layout->code.file;
+	settings->code_name = (uint16_t)layout->code.name;
+	settings->code_qualified_name = (uint16_t)layout->code.qualified_name;
+	settings->code_table = (uint16_t)layout->code.table;
+	settings->code_first_line = (uint16_t)word_of(layout->code.first_line);
+	settings->bytes_length = (uint16_t)layout->bytes.length;
+	settings->bytes_data = (uint16_t)layout->bytes.data;
+}
+
+void python_settings(const struct session *session, struct target *target)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
+	struct target_settings *settings = &target->settings;
+	struct python_image image;
+	int error;
+
+	settings->python_thread_slot = 0;
+	if (!plan || !plan->python)
+		return;
+	image = (struct python_image){
+		.layout = plan->python,
+		.read = target_read,
+		.context = target,
+		.runtime = target->bias[LIBRARY_PYTHON] + plan->python_runtime,
+		.code_type = target->bias[LIBRARY_PYTHON] + plan->python_code_type,
+	};
+	error = python_threads_find(&image, &settings->python_thread_slot);
+	if (error) {
+		session_tell(session, "pid %d: %s; Python stacks, files and lines are left out", target->process.pid,
+			python_threads_error(error));
+		return;
+	}
+	layout_settings(settings, plan->python);
+}
