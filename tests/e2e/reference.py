@@ -117,6 +117,11 @@ def is_own_frame(code):
 def python_frames():
     """The script's frames (file, line, function) and active modules, outermost first."""
     frames, modules, frame = [], [], sys._getframe(1)
+    while frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    # Later versions wrap a mode's __torch_dispatch__ in functions of their own.
+    while frame is not None and frame.f_code.co_filename.endswith(("/torch/_dynamo/eval_frame.py", "/torch/_compile.py")):
+        frame = frame.f_back
     while frame is not None:
         code = frame.f_code
         if not is_own_frame(code):
