@@ -7,6 +7,7 @@
 #include "emit.h"
 #include "liveness.h"
 #include "stack.h"
+#include "storage.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -142,21 +143,139 @@ int memory_freed(struct pt_regs *context)
 	return 0;
 }
 
-/* at::native::resize_bytes_cpu(c10::StorageImpl *, size_t) */
+/* at::native::resize_bytes_cpu(c10::StorageImpl *, size_t), and its likes for other devices */
 SEC("uprobe.multi")
 int storage_resized(struct pt_regs *context)
 {
 	struct resize_event record = {};
 	struct hit hit;
-	__u64 storage;
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit, false));
-	storage = arch_register(context, 0);
-	READ_USER(record.address, storage + hit.settings->storage_data);
-	READ_USER(record.bytes_before, storage + hit.settings->storage_data + hit.settings->storage_bytes);
+	storage_read(hit.settings, arch_register(context, 0), &record.before);
 	record.bytes_after = arch_register(context, 1);
+	event_send(&hit, &record, sizeof(record));
+	return 0;
+}
+
+/* --- devices ---------------------------------------------------------------------- */
+
+static __always_inline void device_freed(struct hit *hit, struct pt_regs *context)
+{
+	struct device_free_event record = {
+		.address = arch_register(context, 0),
+		.bytes = -arch_register(context, 1),
+		.allocated = arch_register(context, 2),
+		.reserved = arch_register(context, 3),
+		.device_type = (__u8)arch_register(context, 4),
+		.device_index = (__u8)(arch_register(context, 4) >> 8),
+	};
+
+	event_fill(&record.event, hit, EVENT_DEVICE_FREE, sizeof(record), hit_depth(hit, false));
+	event_send(hit, &record, sizeof(record));
+}
+
+static __always_inline void device_allocation_fill(
+	struct device_allocate_event *record, struct pt_regs *context, const struct hit *hit, __u32 size, __u8 depth)
+{
+	event_fill(&record->event, hit, EVENT_DEVICE_ALLOCATE, size, depth);
+	record->address = arch_register(context, 0);
+	record->bytes = arch_register(context, 1);
+	record->stack = 0;
+	record->allocated = arch_register(context, 2);
+	record->reserved = arch_register(context, 3);
+	record->frame_count = 0;
+	record->device_type = (__u8)arch_register(context, 4);
+	record->device_index = (__u8)(arch_register(context, 4) >> 8);
+	__builtin_memset(record->reserved_, 0, sizeof(record->reserved_));
+}
+
+/* One outside operators, with the Python stack that made it. */
+static __noinline int device_allocation_send_with_stack(struct pt_regs *context, struct hit *hit)
+{
+	struct device_allocate_event *record = RECORD_HEAD(hit->thread, device_allocate_event);
+	__u8 flags = engine_is_alive(hit) ? EVENT_BACKWARD : 0;
+	__u64 stack;
+	__u32 frame_count, size;
+
+	frame_count = python_stack_read(hit, 0, &stack, &flags);
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	device_allocation_fill(record, context, hit, size, 0);
+	record->event.flags = flags;
+	record->stack = stack;
+	record->frame_count = (__u16)frame_count;
+	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, stack);
+	return 0;
+}
+
+static __always_inline int device_allocated(struct hit *hit, struct pt_regs *context)
+{
+	struct device_allocate_event record;
+	__u8 depth = hit_depth(hit, false);
+
+	if (!depth)
+		inference_tell(hit);
+	if (!depth && hit->settings->level == LEVEL_FULL)
+		return device_allocation_send_with_stack(context, hit);
+	device_allocation_fill(&record, context, hit, sizeof(record), depth);
+	if (hit->settings->level == LEVEL_LITE)
+		record.event.flags = EVENT_LITE;
+	else
+		hit->thread->filled = record.address;
+	event_send(hit, &record, sizeof(record));
+	return 0;
+}
+
+/*
+ * c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device):
+ * caching allocators call it for every block, with bytes below 0 for one that is
+ * freed. That of the CPU does so only under a profiler, and is followed by its
+ * own hooks.
+ */
+SEC("uprobe.multi")
+int device_reported(struct pt_regs *context)
+{
+	struct hit hit;
+
+	if ((__u8)arch_register(context, 4) == DEVICE_CPU ||
+		!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	if ((__s64)arch_register(context, 1) >= 0)
+		return device_allocated(&hit, context);
+	device_freed(&hit, context);
+	return 0;
+}
+
+static __always_inline __u64 usdt_value(struct pt_regs *context, const struct usdt_operand *operand)
+{
+	__u64 value = arch_usdt_register(context, operand->register_);
+
+	if (operand->memory && READ_USER(value, value + operand->offset))
+		return 0;
+	return value;
+}
+
+/* USDT pytorch:malloc: what a block was asked for, which is less than its bytes, and for which stream. */
+SEC("uprobe.multi")
+int device_requested(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct device_request_event record = {};
+	struct hook_description *description;
+	__u32 hook = COOKIE_HOOK(cookie);
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, cookie))
+		return 0;
+	description = bpf_map_lookup_elem(&hooks, &hook);
+	if (!description)
+		return 0;
+	record.address = usdt_value(context, &description->malloc_values[USDT_MALLOC_POINTER]);
+	record.bytes = usdt_value(context, &description->malloc_values[USDT_MALLOC_BYTES]);
+	record.stream = usdt_value(context, &description->malloc_values[USDT_MALLOC_STREAM]);
+	event_fill(&record.event, &hit, EVENT_DEVICE_REQUEST, sizeof(record), 0);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

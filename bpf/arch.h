@@ -50,6 +50,46 @@ static __always_inline __u64 arch_register(struct pt_regs *context, __u32 index)
 	return 0;
 }
 
+/* `index`: enum usdt_register. */
+static __always_inline __u64 arch_usdt_register(struct pt_regs *context, __u32 index)
+{
+	switch (index) {
+	case USDT_RAX:
+		return REGISTER(context, ax);
+	case USDT_RDX:
+		return REGISTER(context, dx);
+	case USDT_RCX:
+		return REGISTER(context, cx);
+	case USDT_RBX:
+		return REGISTER(context, bx);
+	case USDT_RSI:
+		return REGISTER(context, si);
+	case USDT_RDI:
+		return REGISTER(context, di);
+	case USDT_RBP:
+		return REGISTER(context, bp);
+	case USDT_RSP:
+		return REGISTER(context, sp);
+	case USDT_R8:
+		return REGISTER(context, r8);
+	case USDT_R9:
+		return REGISTER(context, r9);
+	case USDT_R10:
+		return REGISTER(context, r10);
+	case USDT_R11:
+		return REGISTER(context, r11);
+	case USDT_R12:
+		return REGISTER(context, r12);
+	case USDT_R13:
+		return REGISTER(context, r13);
+	case USDT_R14:
+		return REGISTER(context, r14);
+	case USDT_R15:
+		return REGISTER(context, r15);
+	}
+	return 0;
+}
+
 static __always_inline __u64 arch_thread_pointer(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -82,6 +122,14 @@ static __always_inline __u64 arch_register(struct pt_regs *context, __u32 index)
 	case 5:
 		return REGISTER(context, regs[5]);
 	}
+	return 0;
+}
+
+/* USDT points are read on x86_64 only. */
+static __always_inline __u64 arch_usdt_register(struct pt_regs *context, __u32 index)
+{
+	(void)context;
+	(void)index;
 	return 0;
 }
 

@@ -7,7 +7,7 @@
 #ifndef HDTRACE_BPF_ARGUMENTS_H
 #define HDTRACE_BPF_ARGUMENTS_H
 
-#include "thread.h"
+#include "storage.h"
 
 #define ILIST_UNBOXED 0 /* c10::IListRefTag */
 #define ILIST_BOXED 1
@@ -18,20 +18,12 @@
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
 {
 	struct thread_state *thread = hit->thread;
-	__u64 storage = 0, offset = thread->tensor_count * sizeof(struct tensor_argument);
-	__u64 span[STORAGE_SPAN_MAX / sizeof(__u64)], bytes = hit->settings->storage_bytes / sizeof(__u64);
+	__u64 offset = thread->tensor_count * sizeof(struct tensor_argument);
 	struct tensor_argument argument;
 
 	/* An undefined tensor and one without storage have nothing to tell. */
-	asm volatile("" : "+r"(bytes));
-	if (!tensor || READ_USER(storage, tensor + hit->settings->tensor_storage) || !storage ||
-		bytes >= STORAGE_SPAN_MAX / sizeof(__u64) ||
-		bpf_probe_read_user(
-			span, (bytes + 1) * sizeof(__u64), (void *)(storage + hit->settings->storage_data)) ||
-		!span[0])
+	if (!tensor_storage_read(hit->settings, tensor, &argument))
 		return;
-	argument.data = span[0];
-	argument.bytes = span[bytes];
 	asm volatile("" : "+r"(offset));
 	offset &= TENSORS_SIZE - 1;
 	*(struct tensor_argument *)(thread->record.tail + offset) = argument;

@@ -4,6 +4,7 @@
  * blocks are gradients and the parameters they belong to.
  */
 #include "emit.h"
+#include "storage.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -21,15 +22,14 @@ int node_entered(struct pt_regs *context)
 	return 0;
 }
 
-static __always_inline void storage_read(
-	const struct target_settings *settings, __u64 tensor_pointer, struct tensor_argument *argument)
+/* Of the at::Tensor at an address. */
+static __always_inline void argument_read(
+	const struct target_settings *settings, __u64 address, struct tensor_argument *argument)
 {
-	__u64 tensor = 0, storage = 0;
+	__u64 tensor = 0;
 
-	if (READ_USER(tensor, tensor_pointer) || READ_USER(storage, tensor + settings->tensor_storage) || !storage)
-		return;
-	READ_USER(argument->data, storage + settings->storage_data);
-	READ_USER(argument->bytes, storage + settings->storage_data + settings->storage_bytes);
+	if (!READ_USER(tensor, address))
+		tensor_storage_read(settings, tensor, argument);
 }
 
 /* AccumulateGrad::apply(hidden result, this, std::vector<Tensor> &&gradients) */
@@ -44,10 +44,10 @@ int gradient_accumulated(struct pt_regs *context)
 		return 0;
 	event_fill(&record.event, &hit, EVENT_GRADIENT, sizeof(record), 0);
 	if (hit.settings->accumulate_variable)
-		storage_read(
+		argument_read(
 			hit.settings, arch_register(context, 1) + hit.settings->accumulate_variable, &record.variable);
 	if (!READ_USER(gradients, arch_register(context, 2)))
-		storage_read(hit.settings, gradients, &record.gradient);
+		argument_read(hit.settings, gradients, &record.gradient);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

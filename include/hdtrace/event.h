@@ -33,7 +33,11 @@ enum event_kind {
 	EVENT_INVOKED = 11,   /* struct invoked_event: becomes an operator_event */
 	EVENT_CODE = 12,      /* struct code_event: becomes a code_record of capture.h */
 	EVENT_INFERENCE = 13, /* struct event: inference mode begins, operators skip the levels of autograd */
-	EVENT_KERNEL_KINDS,   /* kinds from here on are made in user space: capture.h */
+	/* Memory of devices: kinds 32 to 63. */
+	EVENT_DEVICE_ALLOCATE = 32, /* struct device_allocate_event */
+	EVENT_DEVICE_FREE = 33,     /* struct device_free_event */
+	EVENT_DEVICE_REQUEST = 34,  /* struct device_request_event: what an allocation was made for */
+	EVENT_KERNEL_KINDS,         /* kinds from here on are made in user space: capture.h */
 };
 
 /* Where an operator was seen: operator_event.hook. */
@@ -70,10 +74,24 @@ struct event {
 	__u8 flags; /* enum event_flag */
 };
 
+/* c10::DeviceType. Any other value is a device too, whose name is not known. */
+enum device_type {
+	DEVICE_CPU = 0,
+	DEVICE_CUDA = 1,
+	DEVICE_HIP = 6,
+	DEVICE_XPU = 12,
+	DEVICE_PRIVATE = 20, /* PrivateUse1 */
+	DEVICE_PINNED = 255, /* none of PyTorch's: host memory that the allocator of an accelerator made */
+};
+
+#define TENSOR_BYTES_BITS 48
+
 /* A storage that an argument refers to. `data` is never 0. */
 struct tensor_argument {
-	__u64 data;  /* first byte of the storage */
-	__u64 bytes; /* of the storage */
+	__u64 data;                      /* first byte of the storage */
+	__u64 bytes : TENSOR_BYTES_BITS; /* of the storage */
+	__u64 device_type : 8;           /* enum device_type */
+	__u64 device_index : 8;          /* 0 on the CPU */
 };
 
 struct python_frame {
@@ -116,9 +134,43 @@ struct free_event {
 
 struct resize_event {
 	struct event event;
-	__u64 address; /* of the data before, 0: none */
-	__u64 bytes_before;
+	struct tensor_argument before; /* data 0: none */
 	__u64 bytes_after;
+};
+
+/*
+ * A caching allocator gave out a block of a device. Followed by
+ * python_frame[frame_count]; a stack is taken only outside operators.
+ */
+struct device_allocate_event {
+	struct event event;
+	__u64 address;
+	__u64 bytes; /* of the block: what was asked for, rounded up */
+	__u64 stack;
+	__u64 allocated, reserved; /* of the allocator on this device, with this block */
+	__u16 frame_count;
+	__u8 device_type; /* enum device_type */
+	__u8 device_index;
+	__u8 reserved_[4];
+};
+
+/* It was told that a block is no longer used; when it gives the block out again is its own affair. */
+struct device_free_event {
+	struct event event;
+	__u64 address;
+	__u64 bytes;
+	__u64 allocated, reserved; /* without this block */
+	__u8 device_type;
+	__u8 device_index;
+	__u8 reserved_[6];
+};
+
+/* Comes after the thread's allocation at that address. */
+struct device_request_event {
+	struct event event;
+	__u64 address;
+	__u64 bytes;  /* what was asked for */
+	__u64 stream; /* the device's handle of it, 0: the default stream */
 };
 
 /* Either may have data 0 when it could not be read. */
@@ -200,5 +252,8 @@ EVENT_ASSERT_SIZE(struct allocate_event, 56);
 EVENT_ASSERT_SIZE(struct free_event, 32);
 EVENT_ASSERT_SIZE(struct resize_event, 48);
 EVENT_ASSERT_SIZE(struct gradient_event, 56);
+EVENT_ASSERT_SIZE(struct device_allocate_event, 72);
+EVENT_ASSERT_SIZE(struct device_free_event, 64);
+EVENT_ASSERT_SIZE(struct device_request_event, 48);
 
 #endif

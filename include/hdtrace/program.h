@@ -57,6 +57,38 @@ enum hook_flag {
 
 #define HOOK_NO_KEYS 255
 
+/* Registers of x86_64, by DWARF's numbers. */
+enum usdt_register {
+	USDT_RAX,
+	USDT_RDX,
+	USDT_RCX,
+	USDT_RBX,
+	USDT_RSI,
+	USDT_RDI,
+	USDT_RBP,
+	USDT_RSP,
+	USDT_R8,
+	USDT_R9,
+	USDT_R10,
+	USDT_R11,
+	USDT_R12,
+	USDT_R13,
+	USDT_R14,
+	USDT_R15,
+	USDT_REGISTERS,
+};
+
+/* Where a USDT point has one of its values, all of 8 bytes: a register, or memory near where one points. */
+struct usdt_operand {
+	__u8 register_; /* enum usdt_register */
+	__u8 memory;    /* 1: the value is at register + offset */
+	__u8 reserved[2];
+	__s32 offset;
+};
+
+/* Values of the point pytorch:malloc. */
+enum usdt_malloc { USDT_MALLOC_POINTER, USDT_MALLOC_BYTES, USDT_MALLOC_STREAM, USDT_MALLOC_VALUES };
+
 struct hook_description {
 	__u16 operator_;    /* index of the operator's name */
 	__u8 hook;          /* enum operator_hook */
@@ -64,7 +96,10 @@ struct hook_description {
 	__u8 keys_register; /* integer register with the DispatchKeySet, or HOOK_NO_KEYS */
 	__u8 argument_count;
 	__s16 stack_adjust; /* bytes from sp at the probe to sp at the function's entry */
-	struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
+	union {
+		struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
+		struct usdt_operand malloc_values[USDT_MALLOC_VALUES]; /* of a USDT point */
+	};
 };
 
 /* What a hook was good for, by its index. */
@@ -87,6 +122,9 @@ struct target_settings {
 	__u64 keys_fallback; /* Conjugate, Negative, ZeroTensor: resolved, then the operator goes on to its backend */
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */
+
+	/* Code of the library whose deleters free pinned host memory, 0: none. */
+	__u64 pinned_code_start, pinned_code_end;
 
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
@@ -120,6 +158,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 120, "struct target_settings is not 120 bytes");
+_Static_assert(sizeof(struct target_settings) == 136, "struct target_settings is not 136 bytes");
 
 #endif

@@ -91,7 +91,7 @@ static void put_payload(union record *record, const uint8_t *command)
 		break;
 	case EVENT_RESIZE:
 		record->resize.address = address_of(command[5]);
-		record->resize.bytes_before = bytes_of(command[4]);
+		record->resize.before.bytes = bytes_of(command[4]);
 		record->resize.bytes_after = bytes_of(command[6]);
 		record->event.size = sizeof(record->resize);
 		break;
@@ -166,11 +166,11 @@ static void check_rank(const struct rank *rank)
 		require(block->start >= start && block->peak_bytes >= peak && block->used_bytes <= block->peak_bytes);
 		start = block->start;
 		peak = block->peak_bytes;
-		if (block_alive_at(block, rank->peak_order))
+		if (block_alive_at(block, rank->devices[0].peak_order))
 			live_at_peak += block->bytes;
 	}
 	require(peak <= rank->peak_bytes && live_at_peak <= rank->peak_bytes);
-	require(rank->peak.total == rank->peak_bytes && rank->current.total <= rank->peak_bytes);
+	require(rank->devices[0].peak.total == rank->peak_bytes && rank->devices[0].current.total <= rank->peak_bytes);
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));
 }

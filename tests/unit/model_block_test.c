@@ -117,7 +117,7 @@ Test(worked_example, gives_its_totals_sizes_and_kinds)
 	cr_expect(eq(int, rank->blocks[5].category, CATEGORY_TEMP));
 	cr_expect(eq(u64, rank->blocks[4].generation, 1));
 	cr_expect(eq(u64, rank->peak_bytes, 10240));
-	cr_expect(eq(u64, rank->current.total, 2048 + 512 + 4096));
+	cr_expect(eq(u64, rank->devices[0].current.total, 2048 + 512 + 4096));
 	cr_expect(eq(u64, rank->untracked_blocks, 1));
 	cr_expect(eq(u64, rank->untracked_bytes, 2048));
 	model_free(trace.model);
@@ -141,8 +141,8 @@ Test(workspace, is_one_row_of_its_task_without_event_numbers)
 	cr_expect(eq(u64, rank->blocks[0].start_event, UINT64_MAX));
 	cr_expect(eq(u64, rank->blocks[0].peak_bytes, 576));
 	cr_expect(eq(u64, rank->blocks[0].used_bytes, 64));
-	cr_expect(eq(u64, rank->peak.category[CATEGORY_WORKSPACE], 512));
-	cr_expect(eq(u64, rank->peak.total, 576));
+	cr_expect(eq(u64, rank->devices[0].peak.category[CATEGORY_WORKSPACE], 512));
+	cr_expect(eq(u64, rank->devices[0].peak.total, 576));
 	cr_expect(not(rank->blocks[0].persistent));
 	model_free(trace.model);
 }
@@ -159,7 +159,7 @@ Test(workspace, of_an_operator_that_is_no_task_is_no_row_but_counts)
 	cr_expect(eq(sz, arrlenu(rank->blocks), 0));
 	cr_expect(eq(i64, rank->task_count, 0));
 	cr_expect(eq(u64, rank->peak_bytes, 512));
-	cr_expect(eq(u64, rank->peak.category[CATEGORY_OTHER], 512));
+	cr_expect(eq(u64, rank->devices[0].peak.category[CATEGORY_OTHER], 512));
 	cr_expect(eq(u64, rank->untracked_bytes, 0));
 	model_free(trace.model);
 }
@@ -240,7 +240,7 @@ Test(outside, small_allocations_are_untracked)
 	rank = trace_finish(&trace);
 	cr_expect(eq(sz, arrlenu(rank->blocks), 0));
 	cr_expect(eq(i64, rank->task_count, 0));
-	cr_expect(eq(u64, rank->current.category[CATEGORY_OTHER], 8));
+	cr_expect(eq(u64, rank->devices[0].current.category[CATEGORY_OTHER], 8));
 	model_free(trace.model);
 }
 
@@ -434,7 +434,7 @@ Test(frees, that_were_lost_end_the_block_where_its_address_is_given_out_again)
 	cr_expect(eq(u64, rank->reused_addresses, 1));
 	cr_expect(eq(u64, rank->unknown_frees, 1));
 	cr_expect(not(rank_complete(rank)));
-	cr_expect(eq(u64, rank->current.total, 32));
+	cr_expect(eq(u64, rank->devices[0].current.total, 32));
 	model_free(trace.model);
 }
 
@@ -580,11 +580,11 @@ Test(peak, knows_the_blocks_that_were_alive)
 	make(&trace, OP_EMPTY, 0x3000, 32);
 	rank = trace_finish(&trace);
 	cr_expect(eq(u64, rank->peak_bytes, 704));
-	cr_expect(block_alive_at(&rank->blocks[0], rank->peak_order));
-	cr_expect(block_alive_at(&rank->blocks[1], rank->peak_order));
-	cr_expect(not(block_alive_at(&rank->blocks[2], rank->peak_order)));
-	cr_expect(eq(u64, rank->peak.total, 704));
-	cr_expect(eq(u64, rank->current.total, 672));
-	cr_expect(eq(u32, rank->peak_run, 1));
+	cr_expect(block_alive_at(&rank->blocks[0], rank->devices[0].peak_order));
+	cr_expect(block_alive_at(&rank->blocks[1], rank->devices[0].peak_order));
+	cr_expect(not(block_alive_at(&rank->blocks[2], rank->devices[0].peak_order)));
+	cr_expect(eq(u64, rank->devices[0].peak.total, 704));
+	cr_expect(eq(u64, rank->devices[0].current.total, 672));
+	cr_expect(eq(u32, rank->devices[0].peak_run, 1));
 	model_free(trace.model);
 }

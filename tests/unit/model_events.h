@@ -58,7 +58,9 @@ struct trace {
 	uint32_t thread;
 	uint64_t stack;
 	uint8_t flags;
-	int error; /* of the last call */
+	uint8_t device_type, device_index; /* of arguments, and of device_allocate and device_release */
+	uint64_t allocated;                /* by the allocator of that device */
+	int error;                         /* of the last call */
 };
 
 /* An argument list: pairs of address and bytes, ended by 0. */
@@ -78,16 +80,20 @@ static inline uint32_t operator_flags_of(uint16_t operator_)
 	return 0;
 }
 
-static inline struct trace trace_new(bool from_start, bool all_blocks)
+static inline struct trace trace_new_with(bool from_start, const struct model_options *options)
 {
 	struct trace trace = {.time = 1000, .thread = 1, .flags = EVENT_UNGUARDED};
-	struct model_options options = {.all_blocks = all_blocks};
 
-	trace.model = model_new(&options);
+	trace.model = model_new(options);
 	model_target(trace.model, TEST_TARGET, 0, from_start, "{\"rank\": 0}");
 	for (uint16_t i = 0; i < OPS; i++)
 		model_operator_name(trace.model, TEST_TARGET, i, TEST_NAMES[i], operator_flags_of(i));
 	return trace;
+}
+
+static inline struct trace trace_new(bool from_start, bool all_blocks)
+{
+	return trace_new_with(from_start, &(struct model_options){.all_blocks = all_blocks});
 }
 
 static inline const struct rank *trace_finish(struct trace *trace)
@@ -120,7 +126,12 @@ static inline void trace_operator(
 	uint16_t count = 0;
 
 	for (; arguments[2 * count]; count++)
-		tensors[count] = (struct tensor_argument){arguments[2 * count], arguments[2 * count + 1]};
+		tensors[count] = (struct tensor_argument){
+			.data = arguments[2 * count],
+			.bytes = arguments[2 * count + 1],
+			.device_type = trace->device_type,
+			.device_index = trace->device_index,
+		};
 	record.event.event =
 		trace_event(trace, EVENT_OPERATOR, (uint32_t)(sizeof(record.event) + count * sizeof(*tensors)), depth);
 	record.event.event.operator_ = operator_;
@@ -156,6 +167,46 @@ static inline void allocate(struct trace *trace, uint8_t depth, uint64_t address
 	trace->error = model_event(trace->model, &event.event);
 }
 
+/* The allocator of the trace's device gives out or takes back a block; its totals follow. */
+static inline void device_allocate(struct trace *trace, uint8_t depth, uint64_t address, uint64_t bytes)
+{
+	struct device_allocate_event event = {
+		.address = address,
+		.bytes = bytes,
+		.stack = depth ? 0 : trace->stack,
+		.allocated = trace->allocated += bytes,
+		.reserved = trace->allocated,
+		.device_type = trace->device_type,
+		.device_index = trace->device_index,
+	};
+
+	event.event = trace_event(trace, EVENT_DEVICE_ALLOCATE, sizeof(event), depth);
+	trace->error = model_event(trace->model, &event.event);
+}
+
+static inline void device_release(struct trace *trace, uint8_t depth, uint64_t address, uint64_t bytes)
+{
+	struct device_free_event event = {
+		.address = address,
+		.bytes = bytes,
+		.allocated = trace->allocated -= bytes,
+		.reserved = trace->allocated,
+		.device_type = trace->device_type,
+		.device_index = trace->device_index,
+	};
+
+	event.event = trace_event(trace, EVENT_DEVICE_FREE, sizeof(event), depth);
+	trace->error = model_event(trace->model, &event.event);
+}
+
+static inline void device_request(struct trace *trace, uint64_t address, uint64_t bytes, uint64_t stream)
+{
+	struct device_request_event event = {.address = address, .bytes = bytes, .stream = stream};
+
+	event.event = trace_event(trace, EVENT_DEVICE_REQUEST, sizeof(event), 0);
+	trace->error = model_event(trace->model, &event.event);
+}
+
 static inline void throw(struct trace * trace, uint8_t depth)
 {
 	struct event event = trace_event(trace, EVENT_THROW, sizeof(event), depth);
@@ -173,7 +224,7 @@ static inline void release(struct trace *trace, uint8_t depth, uint64_t address)
 
 static inline void resize(struct trace *trace, uint8_t depth, uint64_t address, uint64_t before, uint64_t after)
 {
-	struct resize_event event = {.address = address, .bytes_before = before, .bytes_after = after};
+	struct resize_event event = {.before = {.data = address, .bytes = before}, .bytes_after = after};
 
 	event.event = trace_event(trace, EVENT_RESIZE, sizeof(event), depth);
 	trace->error = model_event(trace->model, &event.event);
@@ -182,7 +233,10 @@ static inline void resize(struct trace *trace, uint8_t depth, uint64_t address, 
 static inline void gradient(
 	struct trace *trace, uint64_t variable, uint64_t variable_bytes, uint64_t incoming, uint64_t incoming_bytes)
 {
-	struct gradient_event event = {.variable = {variable, variable_bytes}, .gradient = {incoming, incoming_bytes}};
+	struct gradient_event event = {
+		.variable = {.data = variable, .bytes = variable_bytes},
+		.gradient = {.data = incoming, .bytes = incoming_bytes},
+	};
 
 	event.event = trace_event(trace, EVENT_GRADIENT, sizeof(event), 0);
 	trace->error = model_event(trace->model, &event.event);

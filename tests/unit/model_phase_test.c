@@ -159,7 +159,7 @@ Test(category, follows_the_phase_of_creation)
 	cr_expect(eq(int, rank->blocks[1].category, CATEGORY_TEMP));
 	cr_expect(eq(int, rank->blocks[2].category, CATEGORY_ACTIVATION));
 	cr_expect(eq(int, rank->blocks[3].category, CATEGORY_OPTSTATE));
-	cr_expect(eq(u64, rank->peak.category[CATEGORY_ACTIVATION], 128));
+	cr_expect(eq(u64, rank->devices[0].peak.category[CATEGORY_ACTIVATION], 128));
 	model_free(trace.model);
 }
 

@@ -57,6 +57,10 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.memory_freed;
 	case PROGRAM_RESIZED:
 		return tracer->skeleton->progs.storage_resized;
+	case PROGRAM_DEVICE:
+		return tracer->skeleton->progs.device_reported;
+	case PROGRAM_REQUESTED:
+		return tracer->skeleton->progs.device_requested;
 	case PROGRAM_NODE:
 		return tracer->skeleton->progs.node_entered;
 	case PROGRAM_GRADIENT:

@@ -24,6 +24,7 @@ int verb_doctor(int argc, char **argv);
 struct output_options {
 	unsigned int formats; /* enum report_format */
 	bool all_blocks;
+	struct device_choice devices;
 	bool quiet;
 	bool summary_to_stderr;
 	struct report_options report;
@@ -54,7 +55,7 @@ bool size_parse(const char *text, uint64_t *size);
 bool formats_parse(const char *text, unsigned int *formats);
 
 /* Keys of the options that every verb with reports has; a verb's own keys start at KEY_VERB. */
-enum output_key { KEY_ALL_BLOCKS = 256, KEY_POOL_NAME, KEY_FORMAT, KEY_VERB };
+enum output_key { KEY_ALL_BLOCKS = 256, KEY_DEVICE, KEY_POOL_NAME, KEY_FORMAT, KEY_VERB };
 
 /*
  * An argp parser's part for those options; ends the program with a message for

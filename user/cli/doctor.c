@@ -197,9 +197,13 @@ static void check_symbols(struct doctor *doctor, const struct library_plan *plan
 {
 	size_t count, wanted = 0;
 	const struct catalogue_row *rows = catalogue_rows(&count);
+	const struct catalogue_usdt *usdt_rows;
 
 	for (size_t index = 0; index < count; index++)
 		wanted += rows[index].library == plan->role;
+	usdt_rows = catalogue_usdt(&count);
+	for (size_t index = 0; index < count; index++)
+		wanted += usdt_rows[index].library == plan->role;
 	check_add(doctor, (size_t)arrlen(plan->points) == wanted ? GOOD : NOTE, library_role_name(plan->role),
 		"the lines below tell which are missing, and what is not reported without them",
 		"%td of %zu symbols found", arrlen(plan->points), wanted);
@@ -298,7 +302,7 @@ static void check_libraries(struct doctor *doctor)
 		[LIBRARY_PYTHON] = "Python stacks, files and lines are left out",
 	};
 	struct library_plan plans[LIBRARY_ROLES] = {0};
-	const struct mapped_file *found[LIBRARY_ROLES] = {NULL};
+	const struct mapped_file *mapped[LIBRARY_ROLES] = {NULL};
 	struct mapped_file *files;
 	int error = maps_read(doctor->pid, &files);
 
@@ -310,15 +314,15 @@ static void check_libraries(struct doctor *doctor)
 	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
 		enum library_role role = library_role_of(files[index].path);
 
-		if (role != LIBRARY_NONE && !found[role] && library_plan(doctor, &files[index], role, &plans[role]))
-			found[role] = &files[index];
+		if (role != LIBRARY_NONE && !mapped[role] && library_plan(doctor, &files[index], role, &plans[role]))
+			mapped[role] = &files[index];
 	}
-	if (found[LIBRARY_TORCH_CPU] && found[LIBRARY_C10])
+	if (mapped[LIBRARY_TORCH_CPU] && mapped[LIBRARY_C10])
 		check_torch(doctor, &plans[LIBRARY_TORCH_CPU], &plans[LIBRARY_C10]);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
-		if (found[role])
-			check_library(doctor, found[role], &plans[role]);
-		else
+		if (mapped[role])
+			check_library(doctor, mapped[role], &plans[role]);
+		else if (without[role])
 			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
 				library_role_name((enum library_role)role), without[role], "%s", "not mapped");
 		library_plan_free(&plans[role]);

@@ -134,6 +134,10 @@ error_t output_option_parse(int key, char *text, struct output_options *options,
 	case KEY_ALL_BLOCKS:
 		options->all_blocks = true;
 		return 0;
+	case KEY_DEVICE:
+		if (!device_choice_parse(text, &options->devices))
+			argp_error(state, "--device is auto, all or a list as cpu,cuda:1,npu,pinned, not %s", text);
+		return 0;
 	case KEY_POOL_NAME:
 		options->report.pool_name = text;
 		return 0;
@@ -181,7 +185,7 @@ static void capture_tell(const char *capture, const struct replay_result *result
 
 int outputs_write(const char *capture, const char *folder, const struct output_options *options)
 {
-	struct model_options model_options = {.all_blocks = options->all_blocks};
+	struct model_options model_options = {.all_blocks = options->all_blocks, .devices = options->devices};
 	struct model *model = model_new(&model_options);
 	struct replay_result result = {0};
 	int error, status = STATUS_COMPLETE;

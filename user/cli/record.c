@@ -33,6 +33,8 @@ struct arguments {
 		{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0},                  \
 		{"ring-size", KEY_RING_SIZE, "BYTES", 0, "buffer between kernel and hdtrace, a power of two (64M)",    \
 			0},                                                                                            \
+		{"device", KEY_DEVICE, "LIST", 0,                                                                      \
+			"devices to report: auto (accelerators, else the CPU), all, or names as cuda:0,cpu", 0},       \
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},                   \
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},                                 \
 		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},                                      \
@@ -213,6 +215,7 @@ static int recording_do(struct arguments *arguments)
 	if (!capture)
 		return STATUS_FAILED;
 	arguments->record.capture_path = capture;
+	arguments->record.devices = arguments->output.devices;
 	error = recorder_run(&arguments->record, &result);
 	if (!error && !result.targets) {
 		/* A command without PyTorch has run all the same. */

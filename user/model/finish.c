@@ -119,6 +119,13 @@ static int runs_publish(struct model *model, struct passes *passes)
 	return error;
 }
 
+/* Pinned memory is of interest to whoever looks at an accelerator. */
+static bool external_is_reported(const struct target_state *target, const struct allocation *allocation)
+{
+	return target->devices[allocation->device].device.type == DEVICE_PINNED ||
+	       allocation_is_reported(target, allocation);
+}
+
 /* One entry an address, with its uses by runs that ran; those that none used are left out. */
 static void externals_publish(struct passes *passes)
 {
@@ -136,9 +143,10 @@ static void externals_publish(struct passes *passes)
 				.first_time_ns = target->runs[run].time_ns,
 				.first_run = passes->public_run[run],
 				.stack = target->runs[run].stack,
+				.device = allocation->device,
 			};
 
-			if (!(allocation->flags & ALLOCATION_EXTERNAL))
+			if (!(allocation->flags & ALLOCATION_EXTERNAL) || !external_is_reported(target, allocation))
 				continue;
 			if (!entry[passes->used[i]]) {
 				arrput(rank->externals, external);
@@ -171,6 +179,51 @@ static void passes_free(struct passes *passes)
 	arrfree(passes->tasks_before);
 	arrfree(passes->public_run);
 	arrfree(passes->row);
+	for (size_t i = 0; i < arrlenu(passes->totals); i++)
+		arrfree(passes->totals[i]);
+	arrfree(passes->totals);
+}
+
+/* --- devices ------------------------------------------------------------------- */
+
+static void devices_choose(struct target_state *target)
+{
+	bool accelerators = false;
+
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		accelerators |= target->devices[i].device.seen && !device_is_host(target->devices[i].device.type);
+	for (size_t i = 0; i < arrlenu(target->devices); i++) {
+		struct device *device = &target->devices[i].device;
+
+		device_name_format(device->name, device->type, device->index);
+		device->reported = device_choice_has(target->choice, device->type, device->index, accelerators);
+	}
+}
+
+static int device_compare(const void *left, const void *right)
+{
+	const struct device *a = left, *b = right;
+
+	return strcmp(a->name, b->name);
+}
+
+/* By name; blocks and externals follow. */
+static void devices_publish(struct target_state *target)
+{
+	struct rank *rank = &target->result;
+	uint8_t place[DEVICES_MAX] = {0};
+
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		arrput(rank->devices, target->devices[i].device);
+	qsort(rank->devices, arrlenu(rank->devices), sizeof(*rank->devices), device_compare);
+	for (uint8_t i = 0; i < arrlenu(rank->devices); i++)
+		for (size_t j = 0; j < arrlenu(target->devices); j++)
+			if (!strcmp(target->devices[j].device.name, rank->devices[i].name))
+				place[j] = i;
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
+		rank->blocks[i].device = place[rank->blocks[i].device];
+	for (size_t i = 0; i < arrlenu(rank->externals); i++)
+		rank->externals[i].device = place[rank->externals[i].device];
 }
 
 int target_finish(struct model *model, struct target_state *target)
@@ -184,6 +237,7 @@ int target_finish(struct model *model, struct target_state *target)
 	rank->step_count = target->steps;
 	rank->stacks = target->stacks;
 	operators_end(target);
+	devices_choose(target);
 	passes_number_tasks(&passes);
 	error = runs_publish(model, &passes);
 	if (error)
@@ -192,6 +246,7 @@ int target_finish(struct model *model, struct target_state *target)
 	passes_total(&passes);
 	passes_make_rows(&passes);
 	passes_snapshot(&passes);
+	devices_publish(target);
 	names_publish(target);
 cleanup:
 	passes_free(&passes);

@@ -13,12 +13,18 @@
  * allocator's, until the range ends on its thread.
  *
  * Outside operators: an allocation that follows a storage resize on its thread
- * replaces the old storage; a large one is a row of its own; the rest are
- * numbers that Python wraps.
+ * replaces the old storage; a large one, and any on a device, is a row of its
+ * own; the rest are numbers that Python wraps.
  *
  * An argument at an address where nothing is alive is a storage that the
  * allocator never made (numpy, shared memory) when the target was traced from
  * its start, else one that is older than the attach.
+ *
+ * The allocator of a device rounds up: the bytes of the block are what counts in
+ * totals, those asked for are the storage's. It says with each block what it has
+ * given out in all. A block of a device is gone when its allocator is told so,
+ * also where a stream that still uses it keeps it from being given out again.
+ * One that is older than the trace is known from its free at the latest.
  *
  * Gradients. AccumulateGrad is about to store an incoming gradient for a leaf:
  * the leaf's block is a parameter. The gradient's block is stored itself, or
@@ -33,21 +39,60 @@
 
 #include <hdtrace/capture.h>
 
-static struct address_state *address_find(struct target_state *target, uint64_t address)
+/* --- places ------------------------------------------------------------------ */
+
+/* An address in the memory of a device. */
+struct place {
+	uint8_t device; /* index into target_state.devices */
+	uint64_t address;
+};
+
+/* Index of a device, made when it is new; DEVICES_MAX: there are too many. */
+static uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index)
+{
+	struct device_state fresh = {.device.type = type, .device.index = index};
+
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		if (target->devices[i].device.type == type && target->devices[i].device.index == index)
+			return (uint8_t)i;
+	if (arrlenu(target->devices) < DEVICES_MAX)
+		arrput(target->devices, fresh);
+	else
+		return DEVICES_MAX;
+	return (uint8_t)(arrlenu(target->devices) - 1);
+}
+
+static struct place place_of_argument(struct target_state *target, const struct tensor_argument *argument)
+{
+	uint8_t device = DEVICE_HOST;
+
+	if (argument->device_type != DEVICE_CPU)
+		device = device_find(target, argument->device_type, argument->device_index);
+	return (struct place){device, argument->data};
+}
+
+/* Not every accelerator shares the host's addresses; theirs have fewer bits than these. */
+static uint64_t address_key(struct place place)
+{
+	return place.address ^ (uint64_t)place.device << 56;
+}
+
+static struct address_state *address_find(struct target_state *target, struct place place)
 {
 	struct address_state fresh = {.live = NONE, .external = NONE};
-	ptrdiff_t at = hmgeti(target->addresses, address);
+	uint64_t key = address_key(place);
+	ptrdiff_t at = hmgeti(target->addresses, key);
 
 	if (at < 0) {
-		hmput(target->addresses, address, fresh);
-		at = hmgeti(target->addresses, address);
+		hmput(target->addresses, key, fresh);
+		at = hmgeti(target->addresses, key);
 	}
 	return &target->addresses[at].value;
 }
 
-static uint32_t address_live(struct target_state *target, uint64_t address)
+static uint32_t address_live(struct target_state *target, struct place place)
 {
-	ptrdiff_t at = address ? hmgeti(target->addresses, address) : -1;
+	ptrdiff_t at = place.address ? hmgeti(target->addresses, address_key(place)) : -1;
 
 	return at >= 0 ? target->addresses[at].value.live : NONE;
 }
@@ -112,16 +157,21 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 		.resized_from = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
-	uint32_t live = address_live(target, argument->data);
+	struct place place = place_of_argument(target, argument);
+	uint32_t live;
 	struct address_state *state;
 
+	if (place.device == DEVICES_MAX)
+		return NONE;
+	unseen.device = place.device;
+	live = address_live(target, place);
 	if (live != NONE) {
 		allocation_show_bytes(&target->allocations[live], argument->bytes);
 		return live;
 	}
 	if (!argument->data || !argument->bytes || arrlenu(target->allocations) >= INDEX_MAX)
 		return NONE;
-	state = address_find(target, argument->data);
+	state = address_find(target, place);
 	if (state->external != NONE && !target->all_blocks) {
 		state->live = state->external;
 		return state->live;
@@ -129,13 +179,15 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 	/* Where a block died before, one older than the trace cannot be: its allocation was lost, or it is foreign. */
 	if (state->count)
 		unseen.flags = ALLOCATION_EXTERNAL;
+	if (unseen.flags & ALLOCATION_PREEXISTING)
+		target->devices[place.device].device.seen = true;
 	allocation_add(target, state, &unseen);
 	if (unseen.flags & ALLOCATION_EXTERNAL)
 		state->external = state->live;
 	return state->live;
 }
 
-/* --- allocate, free, resize ---------------------------------------------------- */
+/* --- allocate, free ---------------------------------------------------- */
 
 /* An address is given out again although its block was believed alive. */
 static void address_reuse(struct target_state *target, struct address_state *state, uint64_t time_ns, uint32_t run)
@@ -151,31 +203,45 @@ static void address_reuse(struct target_state *target, struct address_state *sta
 		allocation_close(target, state, time_ns, run);
 }
 
-/* A run of its own for an allocation outside operators, NONE when it is not worth one. */
-static uint32_t outside_run(struct target_state *target, struct thread *thread, const struct allocate_event *event)
-{
-	uint64_t announced = thread->resize_bytes;
-	uint64_t least = event->event.flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
+/* What an allocator gave out. */
+struct given {
+	const struct event *event;
+	struct place place;
+	uint64_t bytes, stack;
+};
 
-	thread->resize_bytes = 0;
-	if (announced && event->bytes >= announced)
-		return run_add(target, &event->event, SOURCE_RESIZE, event->stack);
-	thread->resize_from = NONE;
-	if (event->bytes >= least || target->all_blocks)
-		return run_add(target, &event->event, SOURCE_OUTSIDE, event->stack);
-	return NONE;
+/* Numbers that Python wraps are made outside operators, on the CPU: not worth a row. */
+static bool given_is_number(const struct target_state *target, const struct given *given)
+{
+	uint64_t least = given->event->flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
+
+	return given->place.device == DEVICE_HOST && given->bytes < least && !target->all_blocks;
 }
 
-int memory_allocate(struct target_state *target, const struct allocate_event *event)
+/* A run of its own for an allocation outside operators, NONE when it is not worth one. */
+static uint32_t outside_run(struct target_state *target, struct thread *thread, const struct given *given)
 {
-	struct thread *thread = thread_find(target, event->event.thread_id);
+	uint64_t announced = thread->resize_bytes;
+
+	thread->resize_bytes = 0;
+	if (announced && given->bytes >= announced)
+		return run_add(target, given->event, SOURCE_RESIZE, given->stack);
+	thread->resize_from = NONE;
+	return given_is_number(target, given) ? NONE : run_add(target, given->event, SOURCE_OUTSIDE, given->stack);
+}
+
+static int block_give(struct target_state *target, const struct given *given)
+{
+	const struct event *event = given->event;
+	struct thread *thread = thread_find(target, event->thread_id);
 	uint64_t announced;
 	struct allocation allocation = {
-		.address = event->address,
-		.allocated_bytes = event->bytes,
-		.start_time_ns = event->event.time_ns,
+		.address = given->place.address,
+		.device = given->place.device,
+		.allocated_bytes = given->bytes,
+		.start_time_ns = event->time_ns,
 		.end_time_ns = UINT64_MAX,
-		.stack = stack_find(target, event->stack),
+		.stack = stack_find(target, given->stack),
 		.last_order = NONE,
 		.resized_from = NONE,
 	};
@@ -186,18 +252,18 @@ int memory_allocate(struct target_state *target, const struct allocate_event *ev
 	if (arrlenu(target->allocations) >= INDEX_MAX || arrlenu(target->runs) >= INDEX_MAX ||
 		arrlenu(target->moments) >= INDEX_MAX - 1)
 		return -E2BIG;
-	thread_trim(target, thread, event->event.depth);
-	if (!event->address || !event->bytes)
+	thread_trim(target, thread, event->depth);
+	if (!given->place.address || !given->bytes)
 		return 0;
 	announced = thread->resize_bytes;
 	for (size_t i = 0; i < arrlenu(thread->frames); i++)
 		thread->frames[i].threw = false;
-	allocation.run = thread_run(thread, event->event.depth);
-	state = address_find(target, event->address);
+	allocation.run = thread_run(thread, event->depth);
+	state = address_find(target, given->place);
 	if (state->live != NONE)
-		address_reuse(target, state, event->event.time_ns, allocation.run);
+		address_reuse(target, state, event->time_ns, allocation.run);
 	if (allocation.run == NONE) {
-		allocation.run = outside_run(target, thread, event);
+		allocation.run = outside_run(target, thread, given);
 		allocation.flags |= allocation.run == NONE ? 0 : ALLOCATION_OUTSIDE;
 	}
 	if (allocation.run != NONE && target->runs[allocation.run].source == SOURCE_RESIZE) {
@@ -206,10 +272,25 @@ int memory_allocate(struct target_state *target, const struct allocate_event *ev
 	}
 	allocation_add(target, state, &allocation);
 	target->allocations[state->live].first_order = moment_add(target, state->live, allocation.run, false);
-	target->result.stacks_cut += !!(event->event.flags & EVENT_STACK_CUT);
+	target->devices[given->place.device].device.seen = true;
+	if (given->place.device != DEVICE_HOST)
+		thread->last_device_block = state->live;
+	target->result.stacks_cut += !!(event->flags & EVENT_STACK_CUT);
 	target->result.allocations++;
-	target->result.allocated_bytes += event->bytes;
+	target->result.allocated_bytes += given->bytes;
 	return 0;
+}
+
+int memory_allocate(struct target_state *target, const struct allocate_event *event)
+{
+	struct given given = {
+		.event = &event->event,
+		.place = {DEVICE_HOST, event->address},
+		.bytes = event->bytes,
+		.stack = event->stack,
+	};
+
+	return block_give(target, &given);
 }
 
 void memory_range_end(struct target_state *target, struct thread *thread, const struct event *event)
@@ -233,34 +314,21 @@ static bool thread_has_run(const struct thread *thread, uint32_t run)
 	return false;
 }
 
-int memory_free(struct target_state *target, const struct free_event *event)
+/* Close what is alive at a place, which its allocator has taken back. */
+static void block_take(struct target_state *target, struct thread *thread, const struct event *event, struct place place)
 {
-	struct thread *thread = thread_find(target, event->event.thread_id);
-	struct address_state *state;
-	struct allocation *allocation;
-	uint32_t index;
+	struct address_state *state = address_find(target, place);
+	uint32_t index = state->live;
+	struct allocation *allocation = &target->allocations[index];
 	bool by_resize;
 
-	if (!thread)
-		return -ENOMEM;
-	if (arrlenu(target->moments) >= INDEX_MAX - 1)
-		return -E2BIG;
-	thread_trim(target, thread, event->event.depth);
-	index = address_live(target, event->address);
-	if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
-		target->result.unknown_frees++;
-		if (index == NONE || !target->all_blocks)
-			return 0;
-	}
-	state = address_find(target, event->address);
-	allocation = &target->allocations[index];
 	target->result.frees++;
 	target->result.freed_bytes += allocation_total_bytes(allocation);
 	if (allocation->run != NONE && thread_has_run(thread, allocation->run)) {
 		if (run_has(target, &target->runs[allocation->run], OPERATOR_RANGE_BEGIN)) {
 			arrput(thread->ranges, index);
 			state->live = NONE;
-			return 0;
+			return;
 		}
 		allocation->flags |= ALLOCATION_SCRATCH;
 	}
@@ -271,10 +339,146 @@ int memory_free(struct target_state *target, const struct free_event *event)
 		target->allocations[thread->resize_to].resized_from = index;
 	if (by_resize)
 		thread->resize_from = thread->resize_to = NONE;
-	allocation_close(target, state, event->event.time_ns, thread_run(thread, event->event.depth));
+	allocation_close(target, state, event->time_ns, thread_run(thread, event->depth));
 	arrlast(target->moments).by_resize = by_resize;
+}
+
+/* The thread of a free, its frames up to date, in *thread. */
+static int free_begin(struct target_state *target, const struct event *event, struct thread **thread)
+{
+	*thread = thread_find(target, event->thread_id);
+	if (!*thread)
+		return -ENOMEM;
+	if (arrlenu(target->moments) >= INDEX_MAX - 1 || arrlenu(target->allocations) >= INDEX_MAX)
+		return -E2BIG;
+	thread_trim(target, *thread, event->depth);
 	return 0;
 }
+
+int memory_free(struct target_state *target, const struct free_event *event)
+{
+	struct place place = {DEVICE_HOST, event->address};
+	struct thread *thread;
+	uint32_t index;
+	int error = free_begin(target, &event->event, &thread);
+
+	if (error)
+		return error;
+	index = address_live(target, place);
+	if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
+		target->result.unknown_frees++;
+		if (index == NONE || !target->all_blocks)
+			return 0;
+	}
+	block_take(target, thread, &event->event, place);
+	return 0;
+}
+
+/* --- devices -------------------------------------------------------------------- */
+
+/* What an allocator says of itself: what it has given out, `change` more than before, and what it holds. */
+static void totals_take(struct device_state *state, uint64_t allocated, uint64_t reserved, uint64_t change)
+{
+	if (!state->device.has_totals)
+		state->before = allocated - change;
+	else if (state->allocated + change != allocated)
+		state->device.unexplained_totals++;
+	state->device.has_totals = true;
+	state->allocated = allocated;
+	state->device.reserved_bytes = reserved;
+	if (reserved > state->device.reserved_peak_bytes)
+		state->device.reserved_peak_bytes = reserved;
+}
+
+int memory_device_allocate(struct target_state *target, const struct device_allocate_event *event)
+{
+	struct given given = {
+		.event = &event->event,
+		.place = {device_find(target, event->device_type, event->device_index), event->address},
+		.bytes = event->bytes,
+		.stack = event->stack,
+	};
+
+	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
+		return 0;
+	totals_take(&target->devices[given.place.device], event->allocated, event->reserved, event->bytes);
+	return block_give(target, &given);
+}
+
+/* A block that was there before the trace shows up when it is freed. */
+static void preexisting_add(struct target_state *target, const struct device_free_event *event, struct place place)
+{
+	struct allocation allocation = {
+		.address = place.address,
+		.device = place.device,
+		.allocated_bytes = event->bytes,
+		.start_time_ns = event->event.time_ns,
+		.end_time_ns = UINT64_MAX,
+		.run = RUN_PREEXISTING,
+		.last_order = NONE,
+		.resized_from = NONE,
+		.flags = ALLOCATION_PREEXISTING,
+	};
+
+	allocation_add(target, address_find(target, place), &allocation);
+	target->devices[place.device].device.seen = true;
+}
+
+int memory_device_free(struct target_state *target, const struct device_free_event *event)
+{
+	struct place place = {device_find(target, event->device_type, event->device_index), event->address};
+	struct thread *thread;
+	uint32_t index;
+	int error = free_begin(target, &event->event, &thread);
+
+	if (error || event->device_type == DEVICE_CPU || place.device == DEVICES_MAX)
+		return error;
+	totals_take(&target->devices[place.device], event->allocated, event->reserved, -event->bytes);
+	index = address_live(target, place);
+	if (index == NONE && place.address && !target->result.from_start) {
+		preexisting_add(target, event, place);
+	} else if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
+		target->result.unknown_frees++;
+		return 0;
+	} else if (!target->allocations[index].allocated_bytes) {
+		target->allocations[index].allocated_bytes = event->bytes; /* older than the trace, known by its use */
+	}
+	block_take(target, thread, &event->event, place);
+	return 0;
+}
+
+static uint16_t stream_find(struct device *device, uint64_t handle)
+{
+	if (!arrlenu(device->streams))
+		arrput(device->streams, 0);
+	for (size_t i = 0; i < arrlenu(device->streams); i++)
+		if (device->streams[i] == handle)
+			return (uint16_t)i;
+	if (arrlenu(device->streams) == STREAMS_MAX)
+		return 0;
+	arrput(device->streams, handle);
+	return (uint16_t)(arrlenu(device->streams) - 1);
+}
+
+int memory_device_request(struct target_state *target, const struct device_request_event *event)
+{
+	struct thread *thread = thread_find(target, event->event.thread_id);
+	struct allocation *allocation;
+
+	if (!thread)
+		return -ENOMEM;
+	if (thread->last_device_block == NONE)
+		return 0;
+	allocation = &target->allocations[thread->last_device_block];
+	if (allocation->address != event->address || event->bytes > allocation->allocated_bytes)
+		return 0;
+	thread->last_device_block = NONE;
+	allocation->bytes = event->bytes;
+	allocation->stream = stream_find(&target->devices[allocation->device].device, event->stream);
+	return 0;
+}
+
+/* --- resizes --------------------------------------------------------------------- */
 
 /* Inside an operator nothing needs to be known beforehand: its allocation and free tell it all. */
 int memory_resize(struct target_state *target, const struct resize_event *event)
@@ -286,9 +490,9 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 	thread_trim(target, thread, event->event.depth);
 	thread->resize_from = thread->resize_to = NONE;
 	thread->resize_bytes = 0;
-	if (event->event.depth > 0 || event->bytes_before == event->bytes_after)
+	if (event->event.depth > 0 || event->before.bytes == event->bytes_after)
 		return 0;
-	thread->resize_from = address_live(target, event->address);
+	thread->resize_from = address_live(target, place_of_argument(target, &event->before));
 	thread->resize_bytes = event->bytes_after;
 	return 0;
 }

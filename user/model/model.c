@@ -68,6 +68,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->blocks);
 	arrfree(rank->users);
 	arrfree(rank->externals);
+	arrfree(rank->devices);
 }
 
 static void target_free(struct target_state *target)
@@ -78,6 +79,9 @@ static void target_free(struct target_state *target)
 		free(target->stacks[i].frames);
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++)
 		thread_free(target->threads[i].value);
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		arrfree(target->devices[i].device.streams);
+	arrfree(target->devices);
 	arrfree(target->stacks);
 	arrfree(target->stack_known);
 	hmfree(target->stack_index);
@@ -124,7 +128,9 @@ static struct target_state *target_new(const struct model *model, uint16_t index
 		return NULL;
 	target->target = index;
 	target->all_blocks = model->options.all_blocks;
+	target->choice = &model->options.devices;
 	target->result.target = index;
+	arrput(target->devices, (struct device_state){.device.type = DEVICE_CPU});
 	arrput(target->stacks, empty);
 	arrput(target->stack_known, true);
 	arrput(target->runs, preexisting);
@@ -214,6 +220,18 @@ static int event_send(struct target_state *target, const struct event *event)
 		                                                       : -EINVAL;
 	case EVENT_FREE:
 		return event_has(event, sizeof(struct free_event)) ? memory_free(target, (const void *)event) : -EINVAL;
+	case EVENT_DEVICE_ALLOCATE:
+		return event_has(event, sizeof(struct device_allocate_event))
+		               ? memory_device_allocate(target, (const void *)event)
+		               : -EINVAL;
+	case EVENT_DEVICE_FREE:
+		return event_has(event, sizeof(struct device_free_event))
+		               ? memory_device_free(target, (const void *)event)
+		               : -EINVAL;
+	case EVENT_DEVICE_REQUEST:
+		return event_has(event, sizeof(struct device_request_event))
+		               ? memory_device_request(target, (const void *)event)
+		               : -EINVAL;
 	case EVENT_RESIZE:
 		return event_has(event, sizeof(struct resize_event)) ? memory_resize(target, (const void *)event)
 		                                                     : -EINVAL;
@@ -330,6 +348,9 @@ bool rank_complete(const struct rank *rank)
 {
 	for (int reason = 0; reason < LOSS_REASONS; reason++)
 		if (rank->loss.lost[reason])
+			return false;
+	for (size_t i = 0; i < arrlenu(rank->devices); i++)
+		if (rank->devices[i].unexplained_totals)
 			return false;
 	return rank->reused_addresses == 0;
 }

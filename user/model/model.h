@@ -17,6 +17,8 @@
 
 #include <hdtrace/event.h>
 
+#include "device.h"
+
 /* End of a block that was alive when the trace ended (report-format: 2^63-1). */
 #define TASK_PERSISTENT INT64_MAX
 #define TASK_NONE ((int64_t)-1)
@@ -63,8 +65,7 @@ struct stack {
 struct operator_run {
 	uint64_t time_ns;
 	int64_t task;        /* index, TASK_NONE when it touched no tracked block */
-	uint64_t live_bytes; /* of all blocks, when the operator ended */
-	uint64_t peak_bytes; /* highest live_bytes until then */
+	uint64_t live_bytes; /* of all devices that are reported, when the operator ended */
 	uint32_t name;       /* index into rank.operator_names */
 	uint32_t thread_id;
 	uint32_t step;  /* completed optimizer steps when it started */
@@ -97,6 +98,8 @@ struct block {
 	uint32_t first_user;              /* index into rank.users */
 	uint32_t user_count;
 	uint8_t phase, category;
+	uint8_t device;  /* index into rank.devices */
+	uint16_t stream; /* index into its streams; 0 too when it is not known */
 	bool persistent;
 	bool preexisting; /* older than the trace, known by its first use */
 };
@@ -108,12 +111,33 @@ struct external {
 	uint32_t first_run; /* index into rank.runs */
 	uint32_t stack;
 	uint64_t uses;
+	uint8_t device; /* index into rank.devices */
 };
 
 /* Totals of the memory of one device at one moment, by category. */
 struct snapshot {
 	uint64_t total;
 	uint64_t category[CATEGORIES];
+};
+
+/* The memory of one device. Of those that are not reported only the name is filled. */
+struct device {
+	char name[DEVICE_NAME_BYTES]; /* "cuda:0" */
+	uint8_t type, index;
+	bool seen; /* memory of it: made by its allocator, or older than the trace */
+	bool reported;
+	bool has_totals; /* its allocator tells its own totals: then they are the live bytes */
+
+	/* Peak of all live bytes, workspaces and untracked blocks included. */
+	uint64_t peak_bytes, peak_time_ns;
+	uint32_t peak_order; /* block_alive_at(block, peak_order): alive at the peak */
+	uint32_t peak_run;   /* index into rank.runs, UINT32_MAX: outside operators */
+	struct snapshot peak, current;
+
+	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
+	uint64_t reserved_bytes, reserved_peak_bytes;
+	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
+	uint64_t *streams;           /* stb_ds: the device's handles, in order of appearance; the first is 0, the default */
 };
 
 struct rank {
@@ -131,11 +155,8 @@ struct rank {
 	int64_t task_count;
 	uint32_t step_count;
 
-	/* Peak of all live bytes, workspaces and untracked blocks included. */
-	uint64_t peak_bytes, peak_time_ns;
-	uint32_t peak_order; /* block_alive_at(block, peak_order): alive at the peak */
-	uint32_t peak_run;   /* index into runs, UINT32_MAX: outside operators */
-	struct snapshot peak, current;
+	struct device *devices; /* stb_ds, by name: all that showed up */
+	uint64_t peak_bytes;    /* sum of the peaks of those that are reported, which are rarely at the same moment */
 
 	uint64_t first_time_ns, last_time_ns; /* of the events; both 0 when there was none */
 	uint64_t event_count;
@@ -152,6 +173,7 @@ struct rank {
 struct model_options {
 	bool all_blocks; /* track also what the dry run cannot see: torch.tensor data, small outside allocations,
 	                    externals */
+	struct device_choice devices;
 };
 
 struct model;

@@ -103,7 +103,8 @@ static bool allocation_is_row(const struct passes *passes, uint32_t index)
 	uint16_t flags = passes->target->allocations[index].flags;
 	uint32_t producer = producer_of(passes, index);
 
-	if (producer == NONE || passes->task[producer] == TASK_NONE)
+	if (producer == NONE || passes->task[producer] == TASK_NONE ||
+		!allocation_is_reported(passes->target, &passes->target->allocations[index]))
 		return false;
 	return flags & (ALLOCATION_TRACKED | ALLOCATION_SCRATCH);
 }
@@ -132,8 +133,9 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 {
 	const struct allocation *allocation = &passes->target->allocations[index];
 	const struct rank *rank = &passes->target->result;
-	uint32_t producer = producer_of(passes, index);
-	const struct operator_run *run = &rank->runs[passes->public_run[producer]];
+	uint32_t producer = passes->public_run[producer_of(passes, index)];
+	const struct run_totals *totals = &passes->totals[allocation->device][producer];
+	const struct operator_run *run = &rank->runs[producer];
 	bool unseen = allocation->flags & (ALLOCATION_PREEXISTING | ALLOCATION_EXTERNAL);
 
 	*block = (struct block){
@@ -148,15 +150,17 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.end_time_ns = allocation->end_time_ns,
 		.start_plot = PLOT_NONE,
 		.end_plot = PLOT_NONE,
-		.used_bytes = run->live_bytes,
-		.peak_bytes = run->peak_bytes,
+		.used_bytes = totals->live_bytes,
+		.peak_bytes = totals->peak_bytes,
 		.first_order = allocation->first_order,
 		.last_order = allocation->last_order,
 		.generation = allocation->generation,
-		.producer = passes->public_run[producer],
+		.producer = producer,
 		.stack = run->stack,
 		.name = run->name,
 		.phase = run->phase,
+		.device = allocation->device,
+		.stream = allocation->stream,
 		.persistent = allocation->last_order == NONE,
 		.preexisting = unseen,
 	};
@@ -166,18 +170,21 @@ static void rows_fill(struct passes *passes)
 {
 	struct rank *rank = &passes->target->result;
 	uint32_t *order = rows_order(passes);
-	uint64_t peak = 0;
+	uint64_t peaks[DEVICES_MAX] = {0};
 
 	arrzero(passes->row, arrlenu(passes->target->allocations));
 	for (size_t i = 0; i < arrlenu(passes->row); i++)
 		passes->row[i] = NONE;
 	arrzero(rank->blocks, arrlenu(order));
 	for (uint32_t i = 0; i < arrlenu(order); i++) {
+		uint64_t *peak;
+
 		row_fill(passes, order[i], &rank->blocks[i]);
-		/* Runs of several threads overlap; down the file the peak only grows. */
-		if (rank->blocks[i].peak_bytes < peak)
-			rank->blocks[i].peak_bytes = peak;
-		peak = rank->blocks[i].peak_bytes;
+		/* Runs of several threads overlap; down the file the peak of a device only grows. */
+		peak = &peaks[rank->blocks[i].device];
+		if (rank->blocks[i].peak_bytes < *peak)
+			rank->blocks[i].peak_bytes = *peak;
+		*peak = rank->blocks[i].peak_bytes;
 		passes->row[order[i]] = i;
 	}
 	arrfree(order);

@@ -59,6 +59,11 @@ enum allocation_flag {
 	ALLOCATION_USED = 1 << 8,        /* it has a user */
 };
 
+/* More in one process are ignored. */
+#define DEVICES_MAX 64
+#define STREAMS_MAX 4096
+#define DEVICE_HOST 0u /* place of the CPU, which is always there */
+
 /* One lifetime of one address. */
 struct allocation {
 	uint64_t address;
@@ -71,6 +76,15 @@ struct allocation {
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
 	uint32_t resized_from;            /* allocation that a storage resize replaced by this one */
 	uint16_t flags;
+	uint16_t stream; /* index into the device's */
+	uint8_t device;  /* index into target_state.devices */
+};
+
+/* A device while events come in. */
+struct device_state {
+	struct device device; /* what becomes public */
+	uint64_t before;      /* bytes that its allocator had given out before the trace */
+	uint64_t allocated;   /* its total now */
 };
 
 /* One allocator event: what, in which frame, and how many runs had started. */
@@ -125,6 +139,8 @@ struct thread {
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
 
+	uint32_t last_device_block; /* allocation of a device that the thread made last, NONE */
+
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 
 	bool in_optimizer;
@@ -140,7 +156,8 @@ struct address_state {
 struct target_state {
 	uint16_t target;
 	bool ended;      /* nothing counts any more */
-	bool all_blocks; /* of the options */
+	bool all_blocks;                    /* of the options */
+	const struct device_choice *choice; /* of the options */
 	uint32_t steps;
 	char *target_json, *end_json;
 
@@ -160,8 +177,10 @@ struct target_state {
 	} * threads; /* stb_ds map */
 	struct thread *last_thread;
 
+	struct device_state *devices; /* stb_ds */
+
 	struct {
-		uint64_t key;
+		uint64_t key; /* address_key */
 		struct address_state value;
 	} * addresses; /* stb_ds map */
 
@@ -218,6 +237,9 @@ void steps_end(struct target_state *target);
 /* memory.c */
 int memory_allocate(struct target_state *target, const struct allocate_event *event);
 int memory_free(struct target_state *target, const struct free_event *event);
+int memory_device_allocate(struct target_state *target, const struct device_allocate_event *event);
+int memory_device_free(struct target_state *target, const struct device_free_event *event);
+int memory_device_request(struct target_state *target, const struct device_request_event *event);
 int memory_resize(struct target_state *target, const struct resize_event *event);
 /* The innermost profiler range of a thread ends, and its handle with it. */
 void memory_range_end(struct target_state *target, struct thread *thread, const struct event *event);
@@ -231,6 +253,11 @@ void gradient_settle(struct target_state *target, struct thread *thread);
 /* finish.c */
 int target_finish(struct model *model, struct target_state *target);
 
+/* What was alive on a device when a run ended, and at most until then. */
+struct run_totals {
+	uint64_t live_bytes, peak_bytes;
+};
+
 /* Shared by the passes at the end. */
 struct passes {
 	struct target_state *target;
@@ -242,6 +269,7 @@ struct passes {
 	uint32_t *tasks_before; /* for each run and one more: tasks among the runs before it */
 	uint32_t *public_run;   /* for each run: index into rank.runs, NONE: not there */
 	uint32_t *row;          /* for each allocation: index into rank.blocks, NONE: no row */
+	struct run_totals **totals; /* for each device that is reported, for each public run; NULL for others */
 };
 
 /* task.c */
@@ -251,6 +279,8 @@ void passes_make_rows(struct passes *passes);
 /* totals.c */
 void passes_total(struct passes *passes);
 void passes_snapshot(struct passes *passes);
+/* Is an allocation on a device that is reported? */
+bool allocation_is_reported(const struct target_state *target, const struct allocation *allocation);
 uint64_t allocation_total_bytes(const struct allocation *allocation);
 
 #endif

@@ -6,7 +6,8 @@
  * tracked; a block made outside operators is tracked when it has a run of its
  * own (memory.c). Scratch is not. Neither is a block whose first user is a
  * lift: torch.tensor made it where the dry run does not look (all_blocks keeps
- * those too). None of this depends on what is a task, so there is no circle.
+ * those too). Blocks of devices that are not reported are as if they were not
+ * there. None of this depends on what is a task, so there is no circle.
  *
  * A run is a task if an argument is a tracked block, or if it made a tracked
  * block that outlives it. Tasks are numbered in order of start, from 0; what is
@@ -107,6 +108,8 @@ static void blocks_track(struct passes *passes, bool *makes)
 		struct allocation *allocation = &target->allocations[i];
 		uint32_t producer = allocation_producer(passes, allocation);
 
+		if (!allocation_is_reported(target, allocation))
+			continue;
 		if (producer != NONE && !(allocation->flags & ALLOCATION_SCRATCH))
 			passes->made[producer]++;
 		if (!allocation_is_tracked(passes, allocation))

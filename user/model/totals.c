@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Totals of live memory: everything that the allocator gave out and did not
- * take back, rows or not, scratch included; and what is known to be older than
- * the trace, which counts from its first moment on. A run's totals are those
- * after its last allocator event, or at its start when it had none.
+ * Totals of live memory, for each device that is reported: everything that the
+ * allocator gave out and did not take back, rows or not, scratch included; and
+ * what is older than the trace: all that the allocator says it had given out,
+ * or, where it says nothing, what is known of it. That counts from the first
+ * moment on. A run's totals are those after its last allocator event, or at its
+ * start when it had none.
  */
 #include "state.h"
+
+bool allocation_is_reported(const struct target_state *target, const struct allocation *allocation)
+{
+	return target->devices[allocation->device].device.reported;
+}
 
 /* What an allocation adds to the totals: nothing when the allocator does not own it. */
 static uint64_t allocation_counted_bytes(const struct allocation *allocation)
@@ -15,23 +22,20 @@ static uint64_t allocation_counted_bytes(const struct allocation *allocation)
 	return allocation_total_bytes(allocation);
 }
 
+/* One device while its events are gone through. */
 struct running {
-	uint64_t live, peak;
+	struct passes *passes;
+	struct device *device;
+	struct run_totals *totals; /* of public runs */
+	struct run_totals now;
 	uint32_t run; /* runs before this one have their totals */
 };
 
-static void runs_fill(struct passes *passes, struct running *running, uint32_t until)
+static void runs_fill(struct running *running, uint32_t until)
 {
-	struct rank *rank = &passes->target->result;
-
-	for (; running->run < until; running->run++) {
-		uint32_t public = passes->public_run[running->run];
-
-		if (public == NONE)
-			continue;
-		rank->runs[public].live_bytes = running->live;
-		rank->runs[public].peak_bytes = running->peak;
-	}
+	for (; running->run < until; running->run++)
+		if (running->passes->public_run[running->run] != NONE)
+			running->totals[running->passes->public_run[running->run]] = running->now;
 }
 
 static uint32_t public_run_of(const struct passes *passes, uint32_t run)
@@ -41,48 +45,89 @@ static uint32_t public_run_of(const struct passes *passes, uint32_t run)
 	return resolved == NONE ? NONE : passes->public_run[resolved];
 }
 
-static void peak_note(struct passes *passes, struct running *running, uint32_t order, uint64_t time_ns, uint32_t run)
+static void peak_note(struct running *running, uint32_t order, uint64_t time_ns, uint32_t run)
 {
-	struct rank *rank = &passes->target->result;
-
-	if (running->live <= running->peak)
+	if (running->now.live_bytes <= running->now.peak_bytes)
 		return;
-	running->peak = rank->peak_bytes = running->live;
-	rank->peak_order = order;
-	rank->peak_time_ns = time_ns;
-	rank->peak_run = run;
+	running->now.peak_bytes = running->device->peak_bytes = running->now.live_bytes;
+	running->device->peak_order = order;
+	running->device->peak_time_ns = time_ns;
+	running->device->peak_run = run;
+}
+
+static uint64_t bytes_before(const struct target_state *target, uint8_t device)
+{
+	uint64_t bytes = 0;
+
+	if (target->devices[device].device.has_totals)
+		return target->devices[device].before;
+	for (size_t i = 0; i < arrlenu(target->allocations); i++)
+		if (target->allocations[i].device == device && target->allocations[i].first_order == 0)
+			bytes += allocation_counted_bytes(&target->allocations[i]);
+	return bytes;
+}
+
+static void moment_count(struct running *running, uint32_t index)
+{
+	const struct target_state *target = running->passes->target;
+	const struct moment *moment = &target->moments[index];
+	const struct allocation *allocation = &target->allocations[moment->allocation];
+	uint32_t run = public_run_of(running->passes, moment->run);
+
+	runs_fill(running, moment->runs_started);
+	if (moment->is_free) {
+		running->now.live_bytes -= allocation_counted_bytes(allocation);
+	} else {
+		running->now.live_bytes += allocation_counted_bytes(allocation);
+		peak_note(running, index + 1, allocation->start_time_ns, run);
+	}
+	if (run != NONE)
+		running->totals[run] = running->now;
+}
+
+static void device_total(struct passes *passes, uint8_t device)
+{
+	struct target_state *target = passes->target;
+	struct running running = {.passes = passes, .device = &target->devices[device].device};
+
+	arrzero(passes->totals[device], arrlenu(target->result.runs));
+	running.totals = passes->totals[device];
+	running.now.live_bytes = bytes_before(target, device);
+	running.device->peak_run = NONE;
+	peak_note(&running, 0, target->result.first_time_ns, passes->public_run[RUN_PREEXISTING]);
+	for (uint32_t i = 0; i < arrlenu(target->moments); i++)
+		if (target->allocations[target->moments[i].allocation].device == device)
+			moment_count(&running, i);
+	runs_fill(&running, (uint32_t)arrlenu(target->runs));
+	running.device->current.total = running.now.live_bytes;
 }
 
 void passes_total(struct passes *passes)
 {
 	struct target_state *target = passes->target;
 	struct rank *rank = &target->result;
-	struct running running = {0};
 
-	for (size_t i = 0; i < arrlenu(target->allocations); i++)
-		if (target->allocations[i].first_order == 0)
-			running.live += allocation_counted_bytes(&target->allocations[i]);
-	rank->peak_run = NONE;
-	peak_note(passes, &running, 0, rank->first_time_ns, passes->public_run[RUN_PREEXISTING]);
-	for (uint32_t i = 0; i < arrlenu(target->moments); i++) {
-		const struct moment *moment = &target->moments[i];
-		const struct allocation *allocation = &target->allocations[moment->allocation];
-		uint32_t run = public_run_of(passes, moment->run);
-
-		runs_fill(passes, &running, moment->runs_started);
-		if (moment->is_free) {
-			running.live -= allocation_counted_bytes(allocation);
-		} else {
-			running.live += allocation_counted_bytes(allocation);
-			peak_note(passes, &running, i + 1, allocation->start_time_ns, run);
-		}
-		if (run != NONE) {
-			rank->runs[run].live_bytes = running.live;
-			rank->runs[run].peak_bytes = running.peak;
-		}
+	arrzero(passes->totals, arrlenu(target->devices));
+	for (uint8_t device = 0; device < arrlenu(target->devices); device++) {
+		if (!target->devices[device].device.reported)
+			continue;
+		device_total(passes, device);
+		rank->peak_bytes += target->devices[device].device.peak_bytes;
+		for (size_t run = 0; run < arrlenu(rank->runs); run++)
+			rank->runs[run].live_bytes += passes->totals[device][run].live_bytes;
 	}
-	runs_fill(passes, &running, (uint32_t)arrlenu(target->runs));
-	rank->current.total = running.live;
+}
+
+/* What the allocator had given out and nothing is known of: older than the trace, and not used or freed since. */
+static void snapshot_complete(struct snapshot *snapshot, uint64_t total)
+{
+	uint64_t known = 0;
+
+	for (int category = 0; category < CATEGORIES; category++)
+		known += snapshot->category[category];
+	if (known < total)
+		snapshot->category[CATEGORY_OTHER] += total - known;
+	snapshot->total = known < total ? total : known;
 }
 
 /* Categories of the blocks alive at the peak and at the end; what is no row is Other. */
@@ -91,24 +136,28 @@ void passes_snapshot(struct passes *passes)
 	struct target_state *target = passes->target;
 	struct rank *rank = &target->result;
 
-	rank->current.total = 0;
 	for (size_t i = 0; i < arrlenu(target->allocations); i++) {
 		const struct allocation *allocation = &target->allocations[i];
+		struct device *device = &target->devices[allocation->device].device;
 		uint32_t row = passes->row[i];
 		uint8_t category = row == NONE ? CATEGORY_OTHER : rank->blocks[row].category;
 		uint64_t bytes = allocation_counted_bytes(allocation);
 
-		if (allocation->first_order <= rank->peak_order && rank->peak_order < allocation->last_order) {
-			rank->peak.category[category] += bytes;
-			rank->peak.total += bytes;
-		}
-		if (allocation->last_order == NONE) {
-			rank->current.category[category] += bytes;
-			rank->current.total += bytes;
-		}
+		if (!device->reported)
+			continue;
+		if (allocation->first_order <= device->peak_order && device->peak_order < allocation->last_order)
+			device->peak.category[category] += bytes;
+		if (allocation->last_order == NONE)
+			device->current.category[category] += bytes;
 		if (row == NONE && allocation->allocated_bytes) {
 			rank->untracked_blocks++;
 			rank->untracked_bytes += allocation->last_order == NONE ? bytes : 0;
 		}
+	}
+	for (size_t i = 0; i < arrlenu(target->devices); i++) {
+		struct device *device = &target->devices[i].device;
+
+		snapshot_complete(&device->peak, device->has_totals ? device->peak_bytes : 0);
+		snapshot_complete(&device->current, device->has_totals ? device->current.total : 0);
 	}
 }

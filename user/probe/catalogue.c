@@ -5,29 +5,107 @@
 #include <string.h>
 
 static const struct catalogue_row rows[] = {
-	{LIBRARY_C10, PROGRAM_ALLOCATED, "_ZN3c1025ProfiledCPUMemoryReporter3NewE",
-		"c10::ProfiledCPUMemoryReporter::New", "no memory blocks", true, false},
-	{LIBRARY_C10, PROGRAM_FREED, "_ZN3c1025ProfiledCPUMemoryReporter6DeleteE",
-		"c10::ProfiledCPUMemoryReporter::Delete", "no ends of memory blocks", true, false},
-	{LIBRARY_TORCH_CPU, PROGRAM_RESIZED, "_ZN2at6native16resize_bytes_cpuE", "at::native::resize_bytes_cpu",
-		"resized storages look like other allocations outside operators", false, true},
-	{LIBRARY_TORCH_CPU, PROGRAM_NODE, "_ZN5torch8autograd6Engine17evaluate_functionE",
-		"torch::autograd::Engine::evaluate_function", "the backward phase is known from Python frames only",
-		false, true},
-	{LIBRARY_TORCH_CPU, PROGRAM_GRADIENT, "_ZN5torch8autograd14AccumulateGrad5applyE",
-		"torch::autograd::AccumulateGrad::apply", "no categories Gradient and Parameter", false, true},
-	{LIBRARY_TORCH_PYTHON, PROGRAM_INVOKED, "_ZN5torch3jit24invokeOperatorFromPythonE",
-		"torch::jit::invokeOperatorFromPython", "profiler ranges show up as aten.empty", false, true},
-	{LIBRARY_STDCXX, PROGRAM_THROWN, "__cxa_throw", "__cxa_throw",
-		"operators that raise are counted as if they ran", false, true},
-	{LIBRARY_PYTHON, PROGRAM_FINALIZED, "Py_FinalizeEx", "Py_FinalizeEx",
-		"blocks freed while the interpreter shuts down are not persistent", false, false},
+	{
+		.library = LIBRARY_C10,
+		.program = PROGRAM_ALLOCATED,
+		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter3NewE",
+		.readable = "c10::ProfiledCPUMemoryReporter::New",
+		.without = "no memory blocks",
+		.needed = true,
+	},
+	{
+		.library = LIBRARY_C10,
+		.program = PROGRAM_FREED,
+		.symbol = "_ZN3c1025ProfiledCPUMemoryReporter6DeleteE",
+		.readable = "c10::ProfiledCPUMemoryReporter::Delete",
+		.without = "no ends of memory blocks",
+		.needed = true,
+	},
+	{
+		.library = LIBRARY_C10,
+		.program = PROGRAM_DEVICE,
+		.symbol = "_ZN3c1027reportMemoryUsageToProfilerE",
+		.readable = "c10::reportMemoryUsageToProfiler",
+		.without = "no memory of devices",
+	},
+	{
+		.library = LIBRARY_TORCH_CPU,
+		.program = PROGRAM_RESIZED,
+		.symbol = "_ZN2at6native16resize_bytes_cpuE",
+		.readable = "at::native::resize_bytes_cpu",
+		.without = "resized storages look like other allocations outside operators",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_TORCH_CUDA,
+		.program = PROGRAM_RESIZED,
+		.symbol = "_ZN2at6native17resize_bytes_cudaE",
+		.readable = "at::native::resize_bytes_cuda",
+		.without = "resized storages look like other allocations outside operators",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_TORCH_CPU,
+		.program = PROGRAM_NODE,
+		.symbol = "_ZN5torch8autograd6Engine17evaluate_functionE",
+		.readable = "torch::autograd::Engine::evaluate_function",
+		.without = "the backward phase is known from Python frames only",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_TORCH_CPU,
+		.program = PROGRAM_GRADIENT,
+		.symbol = "_ZN5torch8autograd14AccumulateGrad5applyE",
+		.readable = "torch::autograd::AccumulateGrad::apply",
+		.without = "no categories Gradient and Parameter",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_TORCH_PYTHON,
+		.program = PROGRAM_INVOKED,
+		.symbol = "_ZN5torch3jit24invokeOperatorFromPythonE",
+		.readable = "torch::jit::invokeOperatorFromPython",
+		.without = "profiler ranges show up as aten.empty",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_STDCXX,
+		.program = PROGRAM_THROWN,
+		.symbol = "__cxa_throw",
+		.readable = "__cxa_throw",
+		.without = "operators that raise are counted as if they ran",
+		.full_only = true,
+	},
+	{
+		.library = LIBRARY_PYTHON,
+		.program = PROGRAM_FINALIZED,
+		.symbol = "Py_FinalizeEx",
+		.readable = "Py_FinalizeEx",
+		.without = "blocks freed while the interpreter shuts down are not persistent",
+	},
 };
 
 const struct catalogue_row *catalogue_rows(size_t *count)
 {
 	*count = sizeof(rows) / sizeof(rows[0]);
 	return rows;
+}
+
+static const struct catalogue_usdt usdt_rows[] = {
+	{
+		.library = LIBRARY_C10_CUDA,
+		.program = PROGRAM_REQUESTED,
+		.provider = "pytorch",
+		.name = "malloc", /* (pointer, device, bytes, stream) */
+		.arguments = {[USDT_MALLOC_POINTER] = 0, [USDT_MALLOC_BYTES] = 2, [USDT_MALLOC_STREAM] = 3},
+		.without = "streams are not known, and the size of a block that no operator used is rounded up",
+	},
+};
+
+const struct catalogue_usdt *catalogue_usdt(size_t *count)
+{
+	*count = sizeof(usdt_rows) / sizeof(usdt_rows[0]);
+	return usdt_rows;
 }
 
 /* File names that start so, with the role they may have. */
@@ -37,6 +115,8 @@ static const struct {
 } names[] = {
 	{"libtorch_cpu.so", LIBRARY_TORCH_CPU},
 	{"libc10.so", LIBRARY_C10},
+	{"libc10_cuda.so", LIBRARY_C10_CUDA},
+	{"libtorch_cuda.so", LIBRARY_TORCH_CUDA},
 	{"libtorch_python.so", LIBRARY_TORCH_PYTHON},
 	{"libstdc++.so", LIBRARY_STDCXX},
 	{"libpython3", LIBRARY_PYTHON},
@@ -57,7 +137,7 @@ enum library_role library_role_of(const char *path)
 const char *library_role_name(enum library_role role)
 {
 	static const char *const role_names[LIBRARY_ROLES] = {
-		"none", "libc10", "libtorch_cpu", "libtorch_python", "libstdc++", "Python"};
+		"none", "libc10", "libtorch_cpu", "libtorch_python", "libstdc++", "libc10_cuda", "libtorch_cuda", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <hdtrace/program.h>
 
 #include "probe/program_kind.h"
 
@@ -18,6 +21,8 @@ enum library_role {
 	LIBRARY_TORCH_CPU,    /* operators, autograd */
 	LIBRARY_TORCH_PYTHON, /* PyTorch's own binding of Python */
 	LIBRARY_STDCXX,       /* the C++ runtime, which throws exceptions */
+	LIBRARY_C10_CUDA,     /* its caching allocator of devices */
+	LIBRARY_TORCH_CUDA,   /* operators of devices, pinned memory */
 	LIBRARY_PYTHON,       /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };
@@ -31,6 +36,17 @@ struct catalogue_row {
 	bool needed;          /* without it there is nothing to report */
 	bool full_only;       /* left out at LEVEL_LITE */
 };
+
+/* A USDT point, by provider and name, and which of its arguments are read, in the order of its program. */
+struct catalogue_usdt {
+	enum library_role library;
+	enum program_kind program;
+	const char *provider, *name;
+	uint8_t arguments[USDT_MALLOC_VALUES];
+	const char *without;
+};
+
+const struct catalogue_usdt *catalogue_usdt(size_t *count);
 
 const struct catalogue_row *catalogue_rows(size_t *count);
 

@@ -13,6 +13,7 @@
 #include "containers/containers.h"
 #include "probe/operator_hooks.h"
 #include "probe/python_plan.h"
+#include "probe/usdt.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
 #include "torch/operators.h"
@@ -75,8 +76,50 @@ static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 	return 0;
 }
 
+static int usdt_point_plan(
+	struct library_plan *plan, const struct catalogue_usdt *row, const struct elf_usdt *usdt)
+{
+	struct plan_point point = {.program = row->program, .full_only = true, .described = true};
+	uint64_t address;
+	int error = usdt_place_find(plan->elf, usdt, &address);
+
+	if (!error)
+		error = elf_file_offset(plan->elf, address, &point.offset);
+	for (int value = 0; !error && value < USDT_MALLOC_VALUES; value++)
+		error = usdt_operand_parse(
+			usdt->arguments, row->arguments[value], &point.description.malloc_values[value]);
+	if (!error)
+		arrput(plan->points, point);
+	return error;
+}
+
+static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row)
+{
+	struct elf_usdt usdt;
+	size_t position = 0, found = 0;
+	int error, next;
+
+	while ((next = elf_file_usdt(plan->elf, &position, &usdt)) > 0) {
+		if (strcmp(usdt.provider, row->provider) || strcmp(usdt.name, row->name))
+			continue;
+		error = usdt_point_plan(plan, row, &usdt);
+		if (error == -ENOTSUP || error == -ENOENT)
+			plan_find(plan, false, false, row->without, "USDT %s:%s cannot be used: %s",
+				row->provider, row->name, usdt.arguments);
+		else if (error)
+			return error;
+		else
+			plan_find(plan, true, false, NULL, "USDT %s:%s", row->provider, row->name);
+		found++;
+	}
+	if (!found)
+		plan_find(plan, false, false, row->without, "there is no USDT %s:%s", row->provider, row->name);
+	return next;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
+	const struct catalogue_usdt *usdt_rows;
 	const struct catalogue_row *rows;
 	size_t count;
 	int error = 0;
@@ -85,6 +128,10 @@ static int catalogue_plan(struct library_plan *plan)
 	for (size_t index = 0; !error && index < count; index++)
 		if (rows[index].library == plan->role)
 			error = row_plan(plan, &rows[index]);
+	usdt_rows = catalogue_usdt(&count);
+	for (size_t index = 0; !error && index < count; index++)
+		if (usdt_rows[index].library == plan->role)
+			error = usdt_plan(plan, &usdt_rows[index]);
 	return error;
 }
 

@@ -22,6 +22,8 @@ struct plan_point {
 	enum program_kind program;
 	uint64_t offset; /* in the file */
 	bool full_only;  /* left out at LEVEL_LITE */
+	bool described;  /* its program needs `description` */
+	struct hook_description description;
 };
 
 /* What was found out, good or bad; told by `hdtrace doctor` and, where bad, at attach. */

@@ -10,6 +10,8 @@ enum program_kind {
 	PROGRAM_ALLOCATED, /* allocator.bpf.c */
 	PROGRAM_FREED,
 	PROGRAM_RESIZED,
+	PROGRAM_DEVICE,
+	PROGRAM_REQUESTED,
 	PROGRAM_NODE, /* autograd.bpf.c */
 	PROGRAM_GRADIENT,
 	PROGRAM_FINALIZED, /* process.bpf.c */

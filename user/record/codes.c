@@ -106,6 +106,11 @@ void codes_keep(struct session *session, struct target *target, const struct eve
 
 		count = allocate->frame_count;
 		frames = (const void *)(allocate + 1);
+	} else if (record->kind == EVENT_DEVICE_ALLOCATE) {
+		const struct device_allocate_event *allocate = (const void *)record;
+
+		count = allocate->frame_count;
+		frames = (const void *)(allocate + 1);
 	} else {
 		return;
 	}

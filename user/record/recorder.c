@@ -148,7 +148,8 @@ static void watch_handle(void *context, const struct watch_event *event)
 
 	switch (event->kind) {
 	case WATCH_MAPPED:
-		if (target)
+		/* Once a target is probed, only a library that has something to probe is of interest. */
+		if (target && (!target->announced || library_role_of(event->name) != LIBRARY_NONE))
 			target->maps_stale = true;
 		break;
 	case WATCH_EXEC:
@@ -179,7 +180,7 @@ static void maps_rescan(struct recorder *recorder)
 		struct target *target = session->targets[index];
 		int error;
 
-		if (target->ended || (!all && !target->maps_stale))
+		if (target->ended || !(target->maps_stale || (all && now - target->scan_time_ns > RESCAN_NANOSECONDS)))
 			continue;
 		error = target_scan(session, target);
 		if (error && !session->capture_error && error != -ESRCH && process_is_alive(&target->process))

@@ -10,6 +10,8 @@
 #include <hdtrace/event.h>
 #include <hdtrace/program.h>
 
+#include "model/device.h"
+
 #define RECORD_PIDS_MAX 128
 
 /* Which operator hooks to use. Auto: the sparse set, and the plain one where inference mode is used. */
@@ -24,6 +26,7 @@ struct record_options {
 	uint32_t steps;  /* completed optimizer steps, 0: no limit */
 	enum tracing_level level;
 	enum hooks_choice hooks;
+	struct device_choice devices; /* whose memory is recorded, as far as leaving others out saves something */
 	uint64_t ring_size;
 	bool statistics;
 	bool quiet, verbose;

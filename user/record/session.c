@@ -13,9 +13,6 @@
 
 #include "containers/containers.h"
 
-/* The only one whose allocator is followed. */
-#define DEVICE "cpu"
-
 uint64_t monotonic_now(void)
 {
 	struct timespec now;
@@ -218,6 +215,24 @@ static void json_variable(yajl_gen json, const char *key, const struct process *
 		yajl_gen_null(json);
 }
 
+/* Settings of allocators and devices, those that are set. */
+static void json_environment(yajl_gen json, const struct process *process)
+{
+	static const char *const names[] = {"ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+		"PYTORCH_NPU_ALLOC_CONF"};
+
+	json_key(json, "environment");
+	yajl_gen_map_open(json);
+	for (size_t index = 0; index < sizeof(names) / sizeof(names[0]); index++) {
+		const char *value = process_environment(process, names[index]);
+
+		if (value)
+			json_text(json, names[index], value);
+	}
+	yajl_gen_map_close(json);
+}
+
 static void json_libraries(yajl_gen json, const struct target *target)
 {
 	json_key(json, "libraries");
@@ -251,10 +266,10 @@ int target_describe(struct session *session, struct target *target)
 	json_text(json, "executable", target->process.executable);
 	json_number(json, "rank", target->rank);
 	json_text(json, "rank_source", target->rank_source);
-	json_text(json, "device", DEVICE);
 	json_text(json, "kernel_version", system.release);
 	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
 	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
+	json_environment(json, &target->process);
 	json_flag(json, "from_start", target->from_start);
 	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
 	json_text(json, "level", level_name(session));

@@ -48,6 +48,7 @@ struct target {
 	bool maps_stale;         /* something was mapped since */
 	bool announced;          /* the capture has its CAPTURE_TARGET record */
 	bool from_start;         /* PyTorch was mapped after we came */
+	uint64_t scan_time_ns;   /* when its maps were read last */
 	bool ended;
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
@@ -57,6 +58,7 @@ struct target {
 	int operator_link;         /* of tracer_attach */
 	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
 	const struct library_plan *libraries[LIBRARY_ROLES];
+	bool probed[LIBRARY_ROLES];
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	int *links;               /* stb_ds */

@@ -227,6 +227,18 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
+/* Where the code of the library lies that makes and frees pinned memory. */
+static void settings_of_pinned(struct target *target, const struct mapped_file *files)
+{
+	const struct mapped_file *file =
+		target->libraries[LIBRARY_TORCH_CUDA] ? library_file_of(files, target, LIBRARY_TORCH_CUDA) : NULL;
+
+	if (!file)
+		return;
+	target->settings.pinned_code_start = file->start;
+	target->settings.pinned_code_end = file->end;
+}
+
 /* --- probes --------------------------------------------------------------------- */
 
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
@@ -244,17 +256,44 @@ int probes_set(struct session *session, struct target *target, const struct mapp
 	return link;
 }
 
+static int point_probe(
+	struct session *session, struct target *target, const struct mapped_file *file, const struct plan_point *point)
+{
+	int hook = point->described ? tracer_hooks_add(session->tracer, &point->description, 1) : 0;
+	uint64_t cookie = COOKIE(target->index, hook);
+
+	if (hook < 0)
+		return hook;
+	return probes_set(session, target, file, point->program, &point->offset, &cookie, 1);
+}
+
+static bool point_is_wanted(const struct session *session, const struct plan_point *point)
+{
+	const struct device_choice *devices = &session->options->devices;
+
+	if (point->full_only && session->options->level != LEVEL_FULL)
+		return false;
+	switch (point->program) {
+	case PROGRAM_ALLOCATED:
+	case PROGRAM_FREED:
+		return device_choice_has_cpu(devices);
+	case PROGRAM_DEVICE:
+	case PROGRAM_REQUESTED:
+		return device_choice_has_accelerator(devices);
+	default:
+		return true;
+	}
+}
+
 static int points_probe(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
 {
 	const struct library_plan *plan = target->libraries[role];
-	uint64_t cookie = COOKIE(target->index, 0);
 	int error = 0;
 
 	for (ptrdiff_t index = 0; error >= 0 && index < arrlen(plan->points); index++)
-		if (!plan->points[index].full_only || session->options->level == LEVEL_FULL)
-			error = probes_set(session, target, file, plan->points[index].program,
-				&plan->points[index].offset, &cookie, 1);
+		if (point_is_wanted(session, &plan->points[index]))
+			error = point_probe(session, target, file, &plan->points[index]);
 	return error < 0 ? error : 0;
 }
 
@@ -268,17 +307,42 @@ const struct mapped_file *library_file_of(
 	return NULL;
 }
 
+/* Operators before the allocators: a block is then rarely without its operator. */
+static const enum library_role probe_order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_TORCH_CUDA,
+	LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_C10_CUDA, LIBRARY_PYTHON};
+
+static int library_probe(
+	struct session *session, struct target *target, const struct mapped_file *files, enum library_role role)
+{
+	const struct mapped_file *file = target->libraries[role] ? library_file_of(files, target, role) : NULL;
+	int error = 0;
+
+	if (!file || target->probed[role])
+		return 0;
+	target->probed[role] = true;
+	if (role == LIBRARY_TORCH_CPU)
+		error = operators_probe(session, target, file);
+	return error ? error : points_probe(session, target, file, role);
+}
+
+static int libraries_probe(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	int error = 0;
+
+	for (size_t index = 0; !error && index < sizeof(probe_order) / sizeof(probe_order[0]); index++)
+		error = library_probe(session, target, files, probe_order[index]);
+	return error;
+}
+
 static int target_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
-	/* Operators before the allocator: a block is then rarely without its operator. */
-	static const enum library_role order[] = {
-		LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_PYTHON};
 	int error;
 
 	target->attach_time_ns = monotonic_now();
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
 	python_settings(session, target);
+	settings_of_pinned(target, files);
 	error = hook_set_choose(session, target);
 	if (error)
 		return error;
@@ -290,17 +354,8 @@ static int target_probe(struct session *session, struct target *target, const st
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
-	for (size_t index = 0; !error && index < sizeof(order) / sizeof(order[0]); index++) {
-		const struct mapped_file *file =
-			target->libraries[order[index]] ? library_file_of(files, target, order[index]) : NULL;
-
-		if (!file)
-			continue;
-		if (order[index] == LIBRARY_TORCH_CPU)
-			error = operators_probe(session, target, file);
-		if (!error)
-			error = points_probe(session, target, file, order[index]);
-	}
+	if (!error)
+		error = libraries_probe(session, target, files);
 	target->settings.ready = true;
 	if (!error)
 		error = tracer_target_set(session->tracer, target->index, &target->settings);
@@ -321,27 +376,54 @@ static int torch_plan_take(struct session *session, struct target *target)
 	return error;
 }
 
-int target_scan(struct session *session, struct target *target)
+/* Libraries that came when the target was probed already: those of devices are mapped after PyTorch's own. */
+static int target_probe_more(struct session *session, struct target *target, const struct mapped_file *files)
 {
-	bool complete, first = !target->scanned;
-	struct mapped_file *files;
+	bool more = false;
 	int error;
 
-	target->maps_stale = false;
-	if (target->announced || target->ended)
+	for (int role = 0; role < LIBRARY_ROLES; role++)
+		more |= target->libraries[role] && !target->probed[role];
+	if (!more)
 		return 0;
-	error = maps_read(target->process.pid, &files);
-	if (error)
-		return error;
+	settings_of_pinned(target, files);
+	error = tracer_target_set(session->tracer, target->index, &target->settings);
+	if (!error)
+		error = target_describe(session, target);
+	return error ? error : libraries_probe(session, target, files);
+}
+
+static int libraries_find(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	int error = 0;
+
 	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++) {
 		enum library_role role = library_role_of(files[index].path);
 
 		if (role != LIBRARY_NONE && !target->libraries[role])
 			error = library_take(session, target, &files[index], role);
 	}
+	return error;
+}
+
+int target_scan(struct session *session, struct target *target)
+{
+	bool first = !target->scanned;
+	struct mapped_file *files;
+	int error;
+
+	target->maps_stale = false;
+	if (target->ended)
+		return 0;
+	error = maps_read(target->process.pid, &files);
+	if (error)
+		return error;
+	target->scan_time_ns = monotonic_now();
+	error = libraries_find(session, target, files);
 	target->scanned = true;
-	complete = target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
-	if (!error && complete) {
+	if (!error && target->announced) {
+		error = target_probe_more(session, target, files);
+	} else if (!error && target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10]) {
 		target->from_start = !first;
 		error = torch_plan_take(session, target);
 		if (!error)
@@ -387,6 +469,7 @@ void target_forget_image(struct session *session, struct target *target)
 		target->libraries[role] = NULL;
 		free(target->library_paths[role]);
 		target->library_paths[role] = NULL;
+		target->probed[role] = false;
 	}
 	target->scanned = true; /* whatever the new image maps is new */
 }

@@ -101,6 +101,11 @@ static bool definition_find(const struct event *event, struct stack_definition *
 
 		*definition = (struct stack_definition){
 			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
+	} else if (event->kind == EVENT_DEVICE_ALLOCATE) {
+		const struct device_allocate_event *allocate = (const struct device_allocate_event *)event;
+
+		*definition = (struct stack_definition){
+			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
 	} else {
 		return false;
 	}

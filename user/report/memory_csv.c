@@ -18,8 +18,6 @@
 	"size,actual_used_memory,actual_peak_memory,file_name,line_num,type,producer_task,task_name,node_name,"        \
 	"graph_name,user_tasks,last_user_task,python_stack,is_persistent,is_small\r\n"
 
-/* Allocator events carry no stream. */
-#define STREAM_UNKNOWN 0
 #define SMALL_BYTES (1ull << 20)
 
 bool report_has_data(const struct rank *rank)
@@ -43,9 +41,9 @@ static void write_numbers(FILE *file, const struct block *block, const char *poo
 	char start[PLOT_TEXT_BYTES], end[PLOT_TEXT_BYTES];
 	int64_t end_task = block->category == CATEGORY_WORKSPACE ? block->start : block->end;
 
-	fprintf(file, "%" PRId64 ",%" PRId64 ",%s,%s,0x%" PRIx64 ",%d,", block->start, block->end,
+	fprintf(file, "%" PRId64 ",%" PRId64 ",%s,%s,0x%" PRIx64 ",%u,", block->start, block->end,
 		plot_format(start, block->start, block->start_plot), plot_format(end, end_task, block->end_plot),
-		block->address, STREAM_UNKNOWN);
+		block->address, block->stream);
 	text_write_csv(file, pool_name);
 	fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", block->bytes, block->used_bytes, block->peak_bytes);
 }

@@ -24,8 +24,9 @@
 /* Fields of metadata, sorted; rank stands beside them. */
 static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
 	"model", "model_dtype", "num_micro_batches", "parallel"};
-static const char *const METADATA_AFTER_RANK[] = {"reshard_after_forward", "simulation_device", "target_device",
-	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
+static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
+static const char *const METADATA_AFTER_DEVICE[] = {"token_counts", "torch_version", "value_dependencies", "weights_loaded",
+	"world_size"};
 
 /* Categories in sorted order of their names. */
 static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
@@ -44,7 +45,7 @@ static const char *const LIMITATIONS[] = {
 	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
 	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
 	"Categories are known from phases and from gradients being stored; modules are not named.",
-	"stream_id is 0: allocations do not show their stream.",
+	"stream_id is 0 on the CPU, and where the allocator has no USDT that tells the stream.",
 };
 
 #define LIMITATION_ATTACHED                                                                                            \
@@ -62,6 +63,14 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
 #define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
 #define LIMITATION_ARGUMENTS_CUT "Arguments of some operators are missing: users of blocks may be missing."
+
+#define LIMITATION_TOTALS                                                                                              \
+	"The allocator's totals of a device are not the sum of the blocks that were seen "                             \
+	"(live.devices: unexplained_totals)."
+#define LIMITATION_DEVICES "Memory of other devices was seen but is not in this report (live.devices; --device)."
+#define LIMITATION_ASYNC                                                                                               \
+	"The allocator back end is cudaMallocAsync, which tells of no block: memory of devices is known from its "     \
+	"first use, without its end (live.externals)."
 
 struct report {
 	struct json json;
@@ -163,6 +172,7 @@ static void put_block(struct report *report, const struct block *block)
 		json_unsigned(json, block->allocated_bytes);
 	else
 		json_null(json);
+	json_put_text(json, "device", report->rank->devices[block->device].name);
 	put_address(json, "device_addr", block->address);
 	put_block_times(json, block);
 	json_put_text(json, "file_name", leaf ? leaf->file : "");
@@ -181,7 +191,7 @@ static void put_block(struct report *report, const struct block *block)
 	put_plot(json, "start_plot_time_stamp", block->start, block->start_plot);
 	json_put_unsigned(json, "start_time_ns", block->start_time_ns);
 	json_put_signed(json, "start_time_stamp", block->start);
-	json_put_signed(json, "stream_id", 0);
+	json_put_unsigned(json, "stream_id", block->stream);
 	json_put_text(json, "task_name", phase_name(block->phase));
 	json_put_text(json, "type", category_name(block->category));
 	put_users(json, report->rank, block);
@@ -220,47 +230,88 @@ static void put_breakdown(struct json *json, const char *key, const struct snaps
 	json_object_end(json);
 }
 
+static void snapshot_add(struct snapshot *sum, const struct snapshot *snapshot)
+{
+	sum->total += snapshot->total;
+	for (int category = 0; category < CATEGORIES; category++)
+		sum->category[category] += snapshot->category[category];
+}
+
+/* Over all devices, each at its own peak. */
 static void put_summary(struct report *report)
 {
 	struct json *json = &report->json;
 	const struct rank *rank = report->rank;
+	struct snapshot current = {0}, peak = {0};
+
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		snapshot_add(&current, &rank->devices[i].current);
+		snapshot_add(&peak, &rank->devices[i].peak);
+	}
 
 	json_key(json, "summary");
 	json_object(json);
-	put_breakdown(json, "current_breakdown_bytes", &rank->current, false);
-	json_put_unsigned(json, "current_bytes", rank->current.total);
-	put_breakdown(json, "peak_breakdown_bytes", &rank->peak, false);
+	put_breakdown(json, "current_breakdown_bytes", &current, false);
+	json_put_unsigned(json, "current_bytes", current.total);
+	put_breakdown(json, "peak_breakdown_bytes", &peak, false);
 	json_put_unsigned(json, "peak_bytes", rank->peak_bytes);
 	json_key(json, "peak_gib");
 	json_double(json, (double)rank->peak_bytes / GIB);
 	json_object_end(json);
 }
 
-/* The device as the target's text names it ("cuda:0"), else its kind. */
-static const char *device_name(const struct report *report)
-{
-	const char *name = tree_text(report->target, "device");
-
-	if (!name)
-		name = tree_text(report->target, "target_device");
-	return name ? name : "unknown";
-}
-
 static void put_devices(struct report *report)
 {
+	const struct rank *rank = report->rank;
 	struct json *json = &report->json;
 
 	json_key(json, "devices");
 	json_object(json);
-	json_key(json, device_name(report));
-	json_object(json);
-	put_breakdown(json, "current", &report->rank->current, true);
-	put_breakdown(json, "peak", &report->rank->peak, true);
-	json_object_end(json);
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		if (!rank->devices[i].reported)
+			continue;
+		json_key(json, rank->devices[i].name);
+		json_object(json);
+		put_breakdown(json, "current", &rank->devices[i].current, true);
+		put_breakdown(json, "peak", &rank->devices[i].peak, true);
+		json_object_end(json);
+	}
 	json_object_end(json);
 }
 
+/* The one with the highest peak. */
+static const struct device *device_first(const struct rank *rank)
+{
+	const struct device *first = &rank->devices[0];
+
+	for (size_t i = 0; i < arrlenu(rank->devices); i++)
+		if (rank->devices[i].reported && (!first->reported || rank->devices[i].peak_bytes > first->peak_bytes))
+			first = &rank->devices[i];
+	return first;
+}
+
 /* --- metadata and live -------------------------------------------------------------- */
+
+/* Members of the target's text, by the same names. */
+static void put_members(struct report *report, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		json_put_tree(&report->json, names[i], tree_get(report->target, names[i]));
+}
+
+/* The kind of the device that the report is about, "cuda"; NULL: none has memory. */
+static void put_target_device(struct json *json, const struct rank *rank)
+{
+	const struct device *device = device_first(rank);
+	size_t length = strcspn(device->name, ":");
+	char kind[DEVICE_NAME_BYTES];
+
+	memcpy(kind, device->name, length);
+	kind[length] = '\0';
+	json_put_text(json, "target_device", device->peak_bytes ? kind : NULL);
+}
+
+#define PUT_MEMBERS(report, names) put_members(report, names, sizeof(names) / sizeof(*(names)))
 
 static void put_metadata(struct report *report)
 {
@@ -268,11 +319,11 @@ static void put_metadata(struct report *report)
 
 	json_key(json, "metadata");
 	json_object(json);
-	for (size_t i = 0; i < sizeof(METADATA_BEFORE_RANK) / sizeof(*METADATA_BEFORE_RANK); i++)
-		json_put_tree(json, METADATA_BEFORE_RANK[i], tree_get(report->target, METADATA_BEFORE_RANK[i]));
+	PUT_MEMBERS(report, METADATA_BEFORE_RANK);
 	json_put_signed(json, "rank", report->rank->rank);
-	for (size_t i = 0; i < sizeof(METADATA_AFTER_RANK) / sizeof(*METADATA_AFTER_RANK); i++)
-		json_put_tree(json, METADATA_AFTER_RANK[i], tree_get(report->target, METADATA_AFTER_RANK[i]));
+	PUT_MEMBERS(report, METADATA_BEFORE_DEVICE);
+	put_target_device(json, report->rank);
+	PUT_MEMBERS(report, METADATA_AFTER_DEVICE);
 	json_object_end(json);
 }
 
@@ -286,6 +337,32 @@ static void put_children(struct json *json, yajl_val end)
 		return;
 	json_text(json, text);
 	free(text);
+}
+
+static bool backend_is_async(const struct report *report)
+{
+	const char *settings = tree_text(tree_get(report->target, "environment"), "PYTORCH_CUDA_ALLOC_CONF");
+
+	return settings && strstr(settings, "cudaMallocAsync");
+}
+
+static void put_device_limitations(struct report *report)
+{
+	const struct rank *rank = report->rank;
+	bool unexplained = false, others = false;
+
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		const struct device *device = &rank->devices[i];
+
+		unexplained |= device->reported && device->unexplained_totals;
+		others |= device->seen && !device->reported;
+	}
+	if (unexplained)
+		json_text(&report->json, LIMITATION_TOTALS);
+	if (others)
+		json_text(&report->json, LIMITATION_DEVICES);
+	if (backend_is_async(report))
+		json_text(&report->json, LIMITATION_ASYNC);
 }
 
 static void put_limitations(struct report *report)
@@ -314,6 +391,7 @@ static void put_limitations(struct report *report)
 	put_children(json, report->end);
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
+	put_device_limitations(report);
 	if (rank->stacks_cut)
 		json_text(json, LIMITATION_STACKS_CUT);
 	if (rank->arguments_cut)
@@ -350,6 +428,7 @@ static void put_external(struct json *json, const struct rank *rank, const struc
 	json_object(json);
 	put_address(json, "address", external->address);
 	json_put_unsigned(json, "bytes", external->bytes);
+	json_put_text(json, "device", rank->devices[external->device].name);
 	json_put_text(json, "file_name", leaf ? leaf->file : "");
 	json_put_unsigned(json, "first_time_ns", external->first_time_ns);
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
@@ -391,9 +470,9 @@ static void put_events(struct json *json, const struct rank *rank)
 	json_object_end(json);
 }
 
-static void put_peak(struct json *json, const struct rank *rank)
+static void put_peak(struct json *json, const struct rank *rank, const struct device *device)
 {
-	const struct operator_run *run = rank->peak_run == UINT32_MAX ? NULL : &rank->runs[rank->peak_run];
+	const struct operator_run *run = device->peak_run == UINT32_MAX ? NULL : &rank->runs[device->peak_run];
 
 	json_key(json, "peak");
 	json_object(json);
@@ -404,7 +483,56 @@ static void put_peak(struct json *json, const struct rank *rank)
 	else
 		json_null(json);
 	json_put_text(json, "task_name", run ? phase_name(run->phase) : NULL);
-	json_put_unsigned(json, "time_ns", rank->peak_time_ns);
+	json_put_unsigned(json, "time_ns", device->peak_time_ns);
+	json_object_end(json);
+}
+
+static void put_streams(struct json *json, const struct device *device)
+{
+	json_key(json, "streams");
+	if (!arrlenu(device->streams)) {
+		json_raw(json, "[]", 2);
+		return;
+	}
+	json_array(json);
+	for (size_t i = 0; i < arrlenu(device->streams); i++) {
+		char text[ADDRESS_BYTES];
+
+		snprintf(text, sizeof(text), "0x%" PRIx64, device->streams[i]);
+		json_text(json, text);
+	}
+	json_array_end(json);
+}
+
+/* A number that only an allocator with totals tells, else null. */
+static void put_total(struct json *json, const char *key, const struct device *device, uint64_t bytes)
+{
+	json_key(json, key);
+	if (device->has_totals)
+		json_unsigned(json, bytes);
+	else
+		json_null(json);
+}
+
+static void put_live_devices(struct json *json, const struct rank *rank)
+{
+	json_key(json, "devices");
+	json_object(json);
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		const struct device *device = &rank->devices[i];
+
+		json_key(json, device->name);
+		json_object(json);
+		if (device->reported)
+			put_peak(json, rank, device);
+		json_key(json, "reported");
+		json_boolean(json, device->reported);
+		put_total(json, "reserved_bytes", device, device->reserved_bytes);
+		put_total(json, "reserved_peak_bytes", device, device->reserved_peak_bytes);
+		put_streams(json, device);
+		json_put_unsigned(json, "unexplained_totals", device->unexplained_totals);
+		json_object_end(json);
+	}
 	json_object_end(json);
 }
 
@@ -432,6 +560,7 @@ static void put_live(struct report *report)
 	json_key(json, "complete");
 	json_boolean(json, rank_complete(rank) && rank->end_json);
 	put_counts(json, rank);
+	put_live_devices(json, rank);
 	json_put_text(json, "end_reason", tree_text(report->end, "reason"));
 	put_events(json, rank);
 	put_externals(json, rank);
@@ -440,7 +569,7 @@ static void put_live(struct report *report)
 	json_boolean(json, rank->from_start);
 	json_put_unsigned(json, "last_time_ns", rank->last_time_ns);
 	put_losses(json, rank);
-	put_peak(json, rank);
+	put_peak(json, rank, device_first(rank));
 	json_put_tree(json, "target", report->target);
 	put_versions(report);
 	json_object_end(json);

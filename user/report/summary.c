@@ -90,13 +90,15 @@ static char *place_of(const struct stack *stack)
 	return asprintf(&text, "%s:%u", leaf->file, leaf->line) < 0 ? NULL : text;
 }
 
-static int write_peak(FILE *out, const struct rank *rank)
+static int write_peak(FILE *out, const struct rank *rank, const struct device *device)
 {
-	const struct operator_run *run = rank->peak_run == UINT32_MAX ? NULL : &rank->runs[rank->peak_run];
+	const struct operator_run *run = device->peak_run == UINT32_MAX ? NULL : &rank->runs[device->peak_run];
+	bool is_cpu = device->type == DEVICE_CPU;
 	char size[SIZE_TEXT_BYTES], *place;
 
-	fprintf(out, "rank %d  peak %s at %.3f s", rank->rank, size_format(size, rank->peak_bytes),
-		(double)(rank->peak_time_ns - rank->first_time_ns) / NANOSECONDS);
+	fprintf(out, "rank %d  %s%speak %s at %.3f s", rank->rank, is_cpu ? "" : device->name, is_cpu ? "" : "  ",
+		size_format(size, device->peak_bytes),
+		(double)(device->peak_time_ns - rank->first_time_ns) / NANOSECONDS);
 	if (!run) {
 		fputs(", outside operators\n", out);
 		return 0;
@@ -116,19 +118,21 @@ static int write_peak(FILE *out, const struct rank *rank)
 	return 0;
 }
 
-static void write_categories(FILE *out, const struct rank *rank)
+static void write_categories(FILE *out, const struct device *device)
 {
 	char size[SIZE_TEXT_BYTES];
 
 	fputs("\nby category at the peak\n", out);
 	for (int category = 0; category < CATEGORIES; category++) {
-		uint64_t bytes = rank->peak.category[category];
+		uint64_t bytes = device->peak.category[category];
 
 		if (!bytes)
 			continue;
 		fprintf(out, "  %-10s %12s  %5.1f %%\n", category_name(category), size_format(size, bytes),
-			100.0 * (double)bytes / (double)rank->peak.total);
+			100.0 * (double)bytes / (double)device->peak.total);
 	}
+	if (device->has_totals)
+		fprintf(out, "  of %s that the allocator held at most\n", size_format(size, device->reserved_peak_bytes));
 }
 
 /* Keep the largest blocks, largest first; of equal ones the older. */
@@ -163,14 +167,15 @@ static int write_block(FILE *out, const struct rank *rank, const struct block *b
 	return 0;
 }
 
-static int write_largest(FILE *out, const struct rank *rank)
+static int write_largest(FILE *out, const struct rank *rank, const struct device *device)
 {
 	const struct block *largest[LARGEST_BLOCKS + 1];
 	size_t count = 0;
 	int error = 0;
 
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
-		if (block_alive_at(&rank->blocks[i], rank->peak_order))
+		if (&rank->devices[rank->blocks[i].device] == device &&
+			block_alive_at(&rank->blocks[i], device->peak_order))
 			count = largest_insert(largest, count, &rank->blocks[i]);
 	if (!count)
 		return 0;
@@ -204,21 +209,35 @@ static void write_counts(FILE *out, const struct rank *rank)
 		fputs("lost        nothing\n", out);
 }
 
+static int write_device(FILE *out, const struct rank *rank, const struct device *device)
+{
+	int error = write_peak(out, rank, device);
+
+	if (error)
+		return error;
+	write_categories(out, device);
+	return write_largest(out, rank, device);
+}
+
 int report_summary(const struct rank *rank, FILE *out)
 {
+	bool several = false;
 	int error;
 
 	if (!report_has_data(rank)) {
 		fprintf(out, "rank %d  no memory was observed in %" PRIu64 " events\n", rank->rank, rank->event_count);
 		return ferror(out) ? -EIO : 0;
 	}
-	error = write_peak(out, rank);
-	if (error)
-		return error;
-	write_categories(out, rank);
-	error = write_largest(out, rank);
-	if (error)
-		return error;
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		if (!rank->devices[i].peak_bytes)
+			continue;
+		if (several)
+			putc('\n', out);
+		error = write_device(out, rank, &rank->devices[i]);
+		if (error)
+			return error;
+		several = true;
+	}
 	write_counts(out, rank);
 	return ferror(out) ? -EIO : 0;
 }

@@ -17,6 +17,9 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_EXEC] = sizeof(struct event),
 	[EVENT_EXIT] = sizeof(struct event),
 	[EVENT_THROW] = sizeof(struct event),
+	[EVENT_DEVICE_ALLOCATE] = sizeof(struct device_allocate_event),
+	[EVENT_DEVICE_FREE] = sizeof(struct device_free_event),
+	[EVENT_DEVICE_REQUEST] = sizeof(struct device_request_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -92,6 +95,11 @@ static const char *content_check(const struct event *record)
 	}
 	case EVENT_ALLOCATE: {
 		const struct allocate_event *allocate = (const struct allocate_event *)record;
+
+		return lists_check(record, sizeof(*allocate), 0, allocate->frame_count);
+	}
+	case EVENT_DEVICE_ALLOCATE: {
+		const struct device_allocate_event *allocate = (const struct device_allocate_event *)record;
 
 		return lists_check(record, sizeof(*allocate), 0, allocate->frame_count);
 	}

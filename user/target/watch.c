@@ -48,6 +48,9 @@ struct fork_record {
 	uint32_t tid, parent_tid;
 };
 
+/* Offset of the file's path in PERF_RECORD_MMAP2: header, ids, addresses, inode or build-id, protection. */
+#define MMAP_RECORD_NAME 72
+
 static int ring_open(struct watch *watch, int cpu)
 {
 	struct perf_event_attr attributes = {
@@ -159,6 +162,21 @@ static uint64_t ring_word(const char *data, uint64_t place, uint64_t size)
 	return word;
 }
 
+/* The last part of a mapped file's path: all between its last slash and its NUL, by place in the ring. */
+static void name_read(const char *data, uint64_t tail, uint64_t record_size, uint64_t size, char name[WATCH_NAME_BYTES])
+{
+	uint64_t end = tail + record_size - sizeof(uint64_t);
+	size_t length = 0;
+
+	for (uint64_t place = tail + MMAP_RECORD_NAME; place < end && data[place % size]; place++) {
+		if (data[place % size] == '/')
+			length = 0;
+		else if (length < WATCH_NAME_BYTES - 1)
+			name[length++] = data[place % size];
+	}
+	name[length] = '\0';
+}
+
 static void ring_read(struct watch *watch, struct cpu_ring *ring,
 	void (*handle)(void *context, const struct watch_event *event), void *context)
 {
@@ -179,6 +197,8 @@ static void ring_read(struct watch *watch, struct cpu_ring *ring,
 		if (record.header.size < sizeof(record.header) + sizeof(uint64_t))
 			break;
 		waiting.time_ns = ring_word(data, tail + record.header.size - sizeof(uint64_t), size);
+		if (record.header.type == PERF_RECORD_MMAP2)
+			name_read(data, tail, record.header.size, size, waiting.event.name);
 		if (record_understand(&record, &waiting.event)) {
 			/* A mapping is looked at now; and again in its turn, should its process be unknown now. */
 			if (waiting.event.kind == WATCH_MAPPED)

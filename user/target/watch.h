@@ -15,10 +15,13 @@ enum watch_kind {
 	WATCH_LOST,   /* records were lost: anything may have happened to anyone */
 };
 
+#define WATCH_NAME_BYTES 32
+
 struct watch_event {
 	enum watch_kind kind;
-	pid_t pid;    /* 0 for WATCH_LOST */
-	pid_t parent; /* WATCH_FORKED only */
+	pid_t pid;                   /* 0 for WATCH_LOST */
+	pid_t parent;                /* WATCH_FORKED only */
+	char name[WATCH_NAME_BYTES]; /* WATCH_MAPPED only: of the file, without its folder, cut to this room */
 };
 
 struct watch;
