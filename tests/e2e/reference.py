@@ -45,8 +45,8 @@ STACK_FRAMES_MAX = 64
 NO_GRAPH_TASK = -1
 RESIZE_NODE = "torch.UntypedStorage.resize_"
 
-# Frames that exist only because this tracer runs: by end of file name.
-OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py")
+# Frames that exist only because this tracer runs, and those that no report shows: by end of file name.
+OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 
 
 # --- what a moment looks like -------------------------------------------------
@@ -117,11 +117,6 @@ def is_own_frame(code):
 def python_frames():
     """The script's frames (file, line, function) and active modules, outermost first."""
     frames, modules, frame = [], [], sys._getframe(1)
-    while frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    # Later versions wrap a mode's __torch_dispatch__ in functions of their own.
-    while frame is not None and frame.f_code.co_filename.endswith(("/torch/_dynamo/eval_frame.py", "/torch/_compile.py")):
-        frame = frame.f_back
     while frame is not None:
         code = frame.f_code
         if not is_own_frame(code):
