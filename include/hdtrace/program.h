@@ -123,8 +123,9 @@ struct target_settings {
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */
 
-	/* Code of the library whose deleters free pinned host memory, 0: none. */
-	__u64 pinned_code_start, pinned_code_end;
+	/* Code of PyTorch's factories of tensors (libtorch_cpu), and of its kernels of devices; 0: none. */
+	__u64 tensor_code_start, tensor_code_end;
+	__u64 device_code_start, device_code_end;
 
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
@@ -158,6 +159,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 136, "struct target_settings is not 136 bytes");
+_Static_assert(sizeof(struct target_settings) == 152, "struct target_settings is not 152 bytes");
 
 #endif

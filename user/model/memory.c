@@ -24,7 +24,9 @@
  * totals, those asked for are the storage's. It says with each block what it has
  * given out in all. A block of a device is gone when its allocator is told so,
  * also where a stream that still uses it keeps it from being given out again.
- * One that is older than the trace is known from its free at the latest.
+ * One that is older than the trace is known from its free at the latest. What a
+ * library asked for inside an operator is no storage but its workspace, also when
+ * it keeps that for the next operators.
  *
  * Gradients. AccumulateGrad is about to store an incoming gradient for a leaf:
  * the leaf's block is a parameter. The gradient's block is stored itself, or
@@ -273,8 +275,11 @@ static int block_give(struct target_state *target, const struct given *given)
 	allocation_add(target, state, &allocation);
 	target->allocations[state->live].first_order = moment_add(target, state->live, allocation.run, false);
 	target->devices[given->place.device].device.seen = true;
-	if (given->place.device != DEVICE_HOST)
+	if (given->place.device != DEVICE_HOST) {
 		thread->last_device_block = state->live;
+		thread->resized = thread->resizing;
+		thread->resizing = false;
+	}
 	target->result.stacks_cut += !!(event->flags & EVENT_STACK_CUT);
 	target->result.allocations++;
 	target->result.allocated_bytes += given->bytes;
@@ -474,13 +479,15 @@ int memory_device_request(struct target_state *target, const struct device_reque
 		return 0;
 	thread->last_device_block = NONE;
 	allocation->bytes = event->bytes;
+	if (event->maker == MAKER_LIBRARY && !thread->resized && !(allocation->flags & ALLOCATION_OUTSIDE))
+		allocation->flags |= ALLOCATION_LIBRARY;
 	allocation->stream = stream_find(&target->devices[allocation->device].device, event->stream);
 	return 0;
 }
 
 /* --- resizes --------------------------------------------------------------------- */
 
-/* Inside an operator nothing needs to be known beforehand: its allocation and free tell it all. */
+/* Inside an operator little needs to be known beforehand: its allocation and free tell the rest. */
 int memory_resize(struct target_state *target, const struct resize_event *event)
 {
 	struct thread *thread = thread_find(target, event->event.thread_id);
@@ -490,6 +497,7 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 	thread_trim(target, thread, event->event.depth);
 	thread->resize_from = thread->resize_to = NONE;
 	thread->resize_bytes = 0;
+	thread->resizing = event->bytes_after > 0;
 	if (event->event.depth > 0 || event->before.bytes == event->bytes_after)
 		return 0;
 	thread->resize_from = address_live(target, place_of_argument(target, &event->before));

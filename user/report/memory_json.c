@@ -149,8 +149,7 @@ static void put_users(struct json *json, const struct rank *rank, const struct b
 static void put_block_times(struct json *json, const struct block *block)
 {
 	if (block->end_plot != PLOT_NONE)
-		put_plot(json, "end_plot_time_stamp", block->category == CATEGORY_WORKSPACE ? block->start : block->end,
-			block->end_plot);
+		put_plot(json, "end_plot_time_stamp", block_end_task(block), block->end_plot);
 	json_key(json, "end_time_ns");
 	if (block->persistent)
 		json_null(json);
