@@ -130,10 +130,11 @@ struct target_settings {
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
 	__u8 python_frame_step_count;
-	__u8 frame_owner_skip;        /* frames whose owner is this or higher are C's; 0: there are none */
-	__u8 frame_tag_mask;          /* bits of code and self that are no address */
-	__u8 frame_index_unit;        /* 0: the instruction is an address; else an int that counts so many bytes */
-	__u16 frame_base, frame_span; /* the part of a frame that is read at once; what follows counts from frame_base */
+	__u8 frame_owner_skip; /* frames whose owner is this or higher are C's; 0: there are none */
+	__u8 frame_tag_mask;   /* bits of code and self that are no address */
+	__u8 frame_index_unit; /* 0: the instruction is an address; else an int that counts so many bytes */
+	__u16 frame_base,
+		frame_span; /* the part of a frame that is read at once; what follows counts from frame_base */
 	__u16 frame_code, frame_previous, frame_instruction;
 	__u16 frame_owner; /* of the aligned word with the owner */
 	__u16 frame_owner_shift;

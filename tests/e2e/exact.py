@@ -61,6 +61,9 @@ PAIRS = (
     Pair("aten.index_add.default", "aten.index_add_.default", ("backward",), BACKWARD, "derivative of index_select"),
     Pair("aten.masked_scatter.default", "aten.masked_scatter_.default", ("backward",), BACKWARD,
          "derivative of masked_select"),
+    # reshape of 2.0 and later: _reshape_alias, or view where an argument is subclass-like (TensorShape.cpp): no row.
+    Pair("aten.view.default", "aten._reshape_alias.default", ("forward", "recompute", "backward", "optimizer"), r"",
+         "reshape"),
     # _embedding_bag_sparse_backward cuts offset2bag by resize_, or by narrow under a mode (EmbeddingBag.cpp): no row.
     Pair("aten.slice.Tensor", "aten.resize_.default", ("backward",), BACKWARD, "derivative of embedding_bag"),
 )

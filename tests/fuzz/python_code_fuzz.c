@@ -46,18 +46,28 @@ static void code_look(const struct python_code *code)
 	(void)location_line(code->table_format, code->table, code->table_length, code->first_line, 64, &line);
 }
 
+static unsigned int layout_count(void)
+{
+	unsigned int count = 0;
+
+	while (python_layout_at(count))
+		count++;
+	return count;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct python_layout *layout;
+	struct python_types types = {0};
 	struct python_code code;
 	struct memory memory;
 	int error;
 
 	if (size < 2)
 		return 0;
-	layout = python_layout_at(data[0] % 4u);
+	layout = python_layout_at(data[0] % layout_count());
 	memory = (struct memory){.bytes = data + 2, .size = size - 2, .change = data[1]};
-	error = python_code_read(layout, memory_read, &memory, MEMORY_BASE, &code);
+	error = python_code_read(layout, &types, memory_read, &memory, MEMORY_BASE, &code);
 	if (error) {
 		if (code.file || code.name || code.qualified_name || code.table)
 			abort();

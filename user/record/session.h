@@ -64,6 +64,7 @@ struct target {
 	int *links;               /* stb_ds */
 	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
+	struct python_types types;
 	struct invoked_operator *invoked; /* stb_ds hash map */
 };
 
