@@ -212,7 +212,26 @@ static __always_inline __u64 usdt_value(struct pt_regs *context, const struct us
 	return value;
 }
 
-/* USDT pytorch:malloc: what a block was asked for, which is less than its bytes, and for which stream. */
+/*
+ * Who called the function that the point is in. Where it keeps values at places
+ * below %rbp, that is its frame, with the caller's address right above.
+ */
+static __always_inline __u8 usdt_maker(
+	struct pt_regs *context, const struct target_settings *settings, const struct usdt_operand *operand)
+{
+	__u64 caller = 0;
+
+	if (!operand->memory || operand->register_ != USDT_RBP || operand->offset >= 0 ||
+		READ_USER(caller, arch_usdt_register(context, USDT_RBP) + sizeof(__u64)))
+		return MAKER_UNKNOWN;
+	if (caller >= settings->tensor_code_start && caller < settings->tensor_code_end)
+		return MAKER_TENSOR;
+	if (caller >= settings->device_code_start && caller < settings->device_code_end)
+		return MAKER_LIBRARY;
+	return MAKER_UNKNOWN;
+}
+
+/* USDT pytorch:malloc: what a block was asked for, which is less than its bytes, by whom and for which stream. */
 SEC("uprobe.multi")
 int device_requested(struct pt_regs *context)
 {
@@ -230,6 +249,7 @@ int device_requested(struct pt_regs *context)
 	record.address = usdt_value(context, &description->malloc_values[USDT_MALLOC_POINTER]);
 	record.bytes = usdt_value(context, &description->malloc_values[USDT_MALLOC_BYTES]);
 	record.stream = usdt_value(context, &description->malloc_values[USDT_MALLOC_STREAM]);
+	record.maker = usdt_maker(context, hit.settings, &description->malloc_values[USDT_MALLOC_STREAM]);
 	event_fill(&record.event, &hit, EVENT_DEVICE_REQUEST, sizeof(record), 0);
 	event_send(&hit, &record, sizeof(record));
 	return 0;

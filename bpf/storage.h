@@ -13,7 +13,7 @@
 #define STORAGE_DATA 0
 #define STORAGE_DELETER 1
 
-/* Memory of the CPU that a deleter of an accelerator's library frees is pinned. */
+/* Memory of the CPU that a deleter in the code of a device's kernels frees is pinned. */
 static __always_inline void device_of(
 	const struct target_settings *settings, __u64 device, __u64 deleter, struct tensor_argument *argument)
 {
@@ -22,7 +22,7 @@ static __always_inline void device_of(
 	if (argument->device_type != DEVICE_CPU)
 		return;
 	argument->device_index = 0;
-	if (deleter >= settings->pinned_code_start && deleter < settings->pinned_code_end)
+	if (deleter >= settings->device_code_start && deleter < settings->device_code_end)
 		argument->device_type = DEVICE_PINNED;
 }
 

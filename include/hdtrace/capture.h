@@ -83,7 +83,8 @@ struct operator_record {
 struct code_record {
 	struct event event;
 	__u64 code;
-	__u64 first_instruction; /* address of co_code_adaptive[0]; of the code object where frames only count (3.9, 3.10) */
+	__u64 first_instruction; /* address of co_code_adaptive[0]; of the code object where frames only count
+	                            (3.9, 3.10) */
 	__u32 first_line;
 	__u32 table_format; /* of the location table: 309, 310, 311 (user/python/location.h) */
 	__u32 file_length;

@@ -168,12 +168,21 @@ struct device_free_event {
 	__u8 reserved_[6];
 };
 
+/* Who asked an allocator for a block: device_request_event.maker. */
+enum block_maker {
+	MAKER_UNKNOWN = 0,
+	MAKER_TENSOR = 1,  /* PyTorch's factories of tensors: it is a storage */
+	MAKER_LIBRARY = 2, /* the library of the device's kernels: a workspace, of cuBLAS for example */
+};
+
 /* Comes after the thread's allocation at that address. */
 struct device_request_event {
 	struct event event;
 	__u64 address;
 	__u64 bytes;  /* what was asked for */
-	__u64 stream; /* the device's handle of it, 0: the default stream */
+	__u64 stream; /* PyTorch's number of it (c10::StreamId), 0: the default stream */
+	__u8 maker;   /* enum block_maker */
+	__u8 reserved[7];
 };
 
 /* What a call of a driver or its runtime does. */
@@ -321,7 +330,7 @@ EVENT_ASSERT_SIZE(struct resize_event, 48);
 EVENT_ASSERT_SIZE(struct gradient_event, 56);
 EVENT_ASSERT_SIZE(struct device_allocate_event, 72);
 EVENT_ASSERT_SIZE(struct device_free_event, 64);
-EVENT_ASSERT_SIZE(struct device_request_event, 48);
+EVENT_ASSERT_SIZE(struct device_request_event, 56);
 EVENT_ASSERT_SIZE(struct segment_event, 80);
 EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
 EVENT_ASSERT_SIZE(struct launch_event, 32);

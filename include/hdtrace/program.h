@@ -143,16 +143,18 @@ struct target_settings {
 	__u64 keys_excluded_default; /* TLS stores the excluded set XOR this */
 	__u64 keys_included_default; /* and the included set XOR this */
 
-	/* Code of the library whose deleters free pinned host memory, 0: none. */
-	__u64 pinned_code_start, pinned_code_end;
+	/* Code of PyTorch's factories of tensors (libtorch_cpu), and of its kernels of devices; 0: none. */
+	__u64 tensor_code_start, tensor_code_end;
+	__u64 device_code_start, device_code_end;
 
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
 	__u8 python_frame_step_count;
-	__u8 frame_owner_skip;        /* frames whose owner is this or higher are C's; 0: there are none */
-	__u8 frame_tag_mask;          /* bits of code and self that are no address */
-	__u8 frame_index_unit;        /* 0: the instruction is an address; else an int that counts so many bytes */
-	__u16 frame_base, frame_span; /* the part of a frame that is read at once; what follows counts from frame_base */
+	__u8 frame_owner_skip; /* frames whose owner is this or higher are C's; 0: there are none */
+	__u8 frame_tag_mask;   /* bits of code and self that are no address */
+	__u8 frame_index_unit; /* 0: the instruction is an address; else an int that counts so many bytes */
+	__u16 frame_base,
+		frame_span; /* the part of a frame that is read at once; what follows counts from frame_base */
 	__u16 frame_code, frame_previous, frame_instruction;
 	__u16 frame_owner; /* of the aligned word with the owner */
 	__u16 frame_owner_shift;
@@ -178,6 +180,6 @@ struct target_settings {
 #define STORAGE_SPAN_MAX 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 136, "struct target_settings is not 136 bytes");
+_Static_assert(sizeof(struct target_settings) == 152, "struct target_settings is not 152 bytes");
 
 #endif

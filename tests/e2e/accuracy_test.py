@@ -31,6 +31,9 @@ HOOK_EXCEPTIONS = {
 LITE_BYTES_MIN = 64
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
 
+# Jobs that take their device from JOB_DEVICE.
+DEVICE_JOBS = [job for job in ALL_JOBS if "JOB_DEVICE" in open(os.path.join(JOBS, job + ".py"), encoding="utf-8").read()]
+
 
 def script(job):
     return os.path.join(JOBS, job + ".py")
@@ -44,12 +47,31 @@ def check_figures(figures, faults, exceptions):
     check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
 
 
-@test(each=ALL_JOBS, timeout=120)
-def test_accuracy(context, job):
+def check_accuracy(context, job):
     report = context.traced(script(job))
     plain, _ = compare.compare(context.reference(script(job)), report.folder)
     say("with the mode's artefacts: " + "  ".join(f"{name} {value:.5g}" for name, value in plain.items()))
     check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder), EXCEPTIONS.get(job, {}))
+
+
+@test(each=ALL_JOBS, timeout=120)
+def test_accuracy(context, job):
+    check_accuracy(context, job)
+
+
+@test(each=ALL_JOBS, timeout=240, root="cuda")
+def test_accuracy_in_2_6(context, job):
+    check_accuracy(context, job)
+
+
+@test(each=ALL_JOBS, timeout=240, root="latest")
+def test_accuracy_in_the_latest_version(context, job):
+    check_accuracy(context, job)
+
+
+@test(each=DEVICE_JOBS, timeout=240, root="cuda", device="cuda")
+def test_accuracy_on_a_device(context, job):
+    check_accuracy(context, job)
 
 
 @test(each=ALL_JOBS, timeout=120)

@@ -29,23 +29,23 @@ def stack_of(row):
     return [[frame["File"], int(frame["Line"]), frame["Function"]] for frame in frames]
 
 
-def check_stacks(report, folder):
+def check_stacks(report, folder, least=LEAST_STACKS):
     with open(os.path.join(folder, "stacks.json"), encoding="utf-8") as source:
         wanted = {int(size): stack for size, stack in json.load(source).items()}
     got = {int(row["size"]): stack_of(row) for row in report.rows if int(row["size"]) in wanted}
-    check(len(wanted) >= LEAST_STACKS, f"{len(wanted)} stacks, want {LEAST_STACKS}")
+    check(len(wanted) >= least, f"{len(wanted)} stacks, want {least}")
     check_equal(len(got), len(wanted), "blocks of the job")
     for size, stack in wanted.items():
         check_equal(got[size], stack[-FRAMES_MAX:], f"the stack of block {size}")
     check_equal(report.event_counts()[2], 0, "lost")
 
 
-def check_from_start(context, python, *options):
+def check_from_start(context, python, *options, least=LEAST_STACKS):
     folder = libraries(context)
     tracer = context.run(context.hdtrace, "run", "-o", context.path("out"), "--",
                          *context.command(python, program_path("frames"), folder, *options))
     tracer.check_code(COMPLETE)
-    check_stacks(context.report(), folder)
+    check_stacks(context.report(), folder, least)
 
 
 def check_attached(context, python, *options):
@@ -68,6 +68,11 @@ def test_stacks_of_a_program_traced_from_its_start_are_those_it_sees(context, py
 @test(each=INTERPRETERS)
 def test_stacks_of_a_program_that_runs_already_are_those_it_sees(context, python):
     check_attached(context, python)
+
+
+@test
+def test_stacks_of_a_program_that_is_gone_at_once_have_their_names(context):
+    check_from_start(context, PYTHON, "--few", least=1)
 
 
 @test(root="python39")

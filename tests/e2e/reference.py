@@ -45,8 +45,8 @@ STACK_FRAMES_MAX = 64
 NO_GRAPH_TASK = -1
 RESIZE_NODE = "torch.UntypedStorage.resize_"
 
-# Frames that exist only because this tracer runs: by end of file name.
-OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py")
+# Frames that exist only because this tracer runs, and those that no report shows: by end of file name.
+OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 
 
 # --- what a moment looks like -------------------------------------------------

@@ -1,12 +1,12 @@
 """Blocks of a device's caching allocator, made and freed in every way that it has.
 
-    device_blocks.py [--history FILE] KIND ...
+    device_blocks.py [--rounds N] [--pause SECONDS] [--history FILE] KIND ...
 
-Does a step of each KIND in turn, twice. After a step it prints one JSON line:
-the time, and what the allocator says of each device; the peak is that since the
-line before. With --history it writes what the allocator recorded of itself:
-for each device a list of [action, size, stream, address], streams and addresses
-as numbers in order of appearance.
+Does a step of each KIND in turn, N times (2), with a pause after each. After a
+step it prints one JSON line: the time, and what the allocator says of each
+device; the peak is that since the line before. With --history it writes what
+the allocator recorded of itself: for each device a list of [action, size,
+stream, address], streams and addresses as numbers in order of appearance.
 """
 import argparse
 import json
@@ -126,6 +126,8 @@ def state():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--history")
     parser.add_argument("kinds", nargs="+", choices=KINDS)
     options = parser.parse_args()
@@ -133,9 +135,10 @@ def main():
     if options.history:
         torch.cuda.memory._record_memory_history(stacks="python")
     kept = {}
-    for kind in options.kinds * 2:
+    for kind in options.kinds * options.rounds:
         kept[kind] = KINDS[kind]()
-        print(json.dumps({"kind": kind, "time_ns": time.monotonic_ns(), "devices": state()}), flush=True)
+        print(json.dumps({"step of": kind, "time_ns": time.monotonic_ns(), "devices": state()}), flush=True)
+        time.sleep(options.pause)
     if options.history:
         with open(options.history, "w", encoding="utf-8") as out:
             json.dump(history(), out)

@@ -1,11 +1,11 @@
 """Allocates at many kinds of places in Python, and writes down what stack each has.
 
-    frames.py FOLDER [--wait] [--torch]
+    frames.py FOLDER [--wait] [--torch] [--few]
 
 FOLDER has libc10.so and libtorch_cpu.so, made from frames.c; with --torch the allocations are PyTorch's. Every
 allocation has a size of its own; stacks.json in FOLDER tells for each size the frames, outermost first, as
-sys._getframe shows them. With --wait the allocations begin when the file `go` is in FOLDER. Runs in CPython
-3.9 and later.
+sys._getframe shows them. With --wait the allocations begin when the file `go` is in FOLDER; with --few there are
+only those of the module itself. Then the process is gone at once. Runs in CPython 3.9 and later.
 """
 import asyncio
 import collections
@@ -341,7 +341,8 @@ def main():
 
 
 allocate()
-main()
+if "--few" not in sys.argv:
+    main()
 with open(os.path.join(FOLDER, "stacks.json"), "w", encoding="utf-8") as out:
     json.dump({size: frames for size, (frames, _) in stacks.items()}, out)
-time.sleep(0.5)  # what was sent is read before the names are gone
+os._exit(0)  # no time is left for what was not read yet

@@ -10,10 +10,9 @@
 static void expect_plots(const struct block *block, const char *start, const char *end)
 {
 	char text[PLOT_TEXT_BYTES];
-	int64_t end_task = block->category == CATEGORY_WORKSPACE ? block->start : block->end;
 
 	cr_expect(eq(str, (char *)plot_format(text, block->start, block->start_plot), (char *)start));
-	cr_expect(eq(str, (char *)plot_format(text, end_task, block->end_plot), (char *)end));
+	cr_expect(eq(str, (char *)plot_format(text, block_end_task(block), block->end_plot), (char *)end));
 }
 
 static void expect_life(const struct rank *rank, size_t row, int64_t start, int64_t end, const char *users)

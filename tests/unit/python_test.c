@@ -79,8 +79,7 @@ static void truth_start(struct truth *truth)
 	cr_assert_eq(sscanf(truth->line, "V %u %u", &major, &minor), 2);
 	cr_assert_not_null(python_layout_find(major, minor), "CPython %u.%u has no layout", major, minor);
 	truth->layout = *python_layout_find(major, minor);
-	cr_assert_eq(
-		sscanf(truth_next(truth), "R %" SCNx64 " %" SCNx64, &truth->runtime, &truth->code_type), 2);
+	cr_assert_eq(sscanf(truth_next(truth), "R %" SCNx64 " %" SCNx64, &truth->runtime, &truth->code_type), 2);
 }
 
 static void truth_end(struct truth *truth)
@@ -151,8 +150,9 @@ static void code_compare(struct truth *truth)
 {
 	char *position = truth->line + 2;
 	uint64_t address = strtoull(strsep(&position, " "), NULL, 16);
+	struct python_types types = {0};
 	struct python_code code;
-	int error = python_code_read(&truth->layout, process_read, truth, address, &code);
+	int error = python_code_read(&truth->layout, &types, process_read, truth, address, &code);
 
 	cr_assert_eq(error, 0, "reading %" PRIx64 ": %s", address, strerror(-error));
 	cr_assert_eq(code.address, address);
@@ -210,11 +210,12 @@ static void frame_compare(struct truth *truth, uint64_t frame, const struct fram
 	uint64_t address = pointer_at(truth, frame + layout->frame.code) & ~layout->frame.tag_mask;
 	uint64_t instruction = pointer_at(truth, frame + layout->frame.instruction);
 	uint64_t self = pointer_at(truth, frame + layout->frame.localsplus) & ~layout->frame.tag_mask;
+	struct python_types types = {0};
 	struct python_code code;
 	uint32_t line;
 
 	cr_assert_eq(address, fact->code);
-	cr_assert_eq(python_code_read(layout, process_read, truth, address, &code), 0);
+	cr_assert_eq(python_code_read(layout, &types, process_read, truth, address, &code), 0);
 	if (layout->frame.index_unit)
 		instruction = address + (uint32_t)instruction * layout->frame.index_unit;
 	cr_assert_geq(instruction, code.first_instruction);
@@ -388,7 +389,9 @@ static struct memory *memory_make(void)
 
 static int memory_code(struct memory *memory, struct python_code *code)
 {
-	return python_code_read(python_layout_find(3, 11), memory_read, memory, MEMORY_BASE + CODE, code);
+	struct python_types types = {0};
+
+	return python_code_read(python_layout_find(3, 11), &types, memory_read, memory, MEMORY_BASE + CODE, code);
 }
 
 static void refused(struct memory *memory, int error, const char *what)
@@ -418,6 +421,24 @@ Test(python_code, is_read_with_strings_of_every_width)
 	cr_assert_eq(code.table_length, 2);
 	python_code_clear(&code);
 	python_code_clear(&code);
+	free(memory);
+}
+
+Test(python_code, needs_no_type_that_was_seen_before)
+{
+	struct memory *memory = memory_make();
+	struct python_types types = {0};
+	struct python_code code;
+
+	for (unsigned int reads = 0; reads < 2; reads++) {
+		cr_assert_eq(python_code_read(
+				     python_layout_find(3, 11), &types, memory_read, memory, MEMORY_BASE + CODE, &code),
+			0);
+		cr_assert_str_eq(code.qualified_name, "C.f");
+		python_code_clear(&code);
+		/* The process is gone, and its types with it. */
+		memset(memory->bytes + CODE_TYPE, 0, FILE_TEXT - CODE_TYPE);
+	}
 	free(memory);
 }
 
@@ -519,12 +540,65 @@ Test(python_layout, is_known_for_these_versions_only)
 
 /* --- the location table ------------------------------------------------------------ */
 
-static int line_of(const char *table, size_t length, uint64_t offset)
+static int line_by(uint32_t format, const char *table, size_t length, uint64_t offset)
 {
 	uint32_t line;
-	int error = location_line(LOCATION_FORMAT_311, (const uint8_t *)table, length, 100, offset, &line);
+	int error = location_line(format, (const uint8_t *)table, length, 100, offset, &line);
 
 	return error ? error : (int)line;
+}
+
+static int line_of(const char *table, size_t length, uint64_t offset)
+{
+	return line_by(LOCATION_FORMAT_311, table, length, offset);
+}
+
+Test(location, of_3_9_says_where_the_next_line_begins)
+{
+	/* +1 at 6, -4 at 14, +300 in three pairs at 14 + 255 + 5 */
+	static const char table[] = "\x06\x01"
+				    "\x08\xfc"
+				    "\xff\x00"
+				    "\x05\x7f"
+				    "\x00\x7f"
+				    "\x00\x2e";
+	size_t length = sizeof(table) - 1;
+
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 0), 100);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 4), 100);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 6), 101);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 12), 101);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 14), 97);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 272), 97);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, 274), 397);
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, length, UINT64_MAX), 397, "the last line has no end");
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, "", 0, 2), 100, "code of one line has no table");
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, table, 3, 40), 101, "half a pair says nothing");
+	cr_assert_eq(line_by(LOCATION_FORMAT_309, "\x00\x80", 2, 0), -EBADMSG, "a line below 0");
+}
+
+Test(location, of_3_10_says_where_its_line_ends)
+{
+	/* 6 bytes +1, 10 without a line, 254 and 46 of +5, an empty range, 4 of +200 in two pairs */
+	static const char table[] = "\x06\x01"
+				    "\x0a\x80"
+				    "\xfe\x05"
+				    "\x2e\x00"
+				    "\x00\x7f"
+				    "\x04\x49";
+	size_t length = sizeof(table) - 1;
+
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 0), 101);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 4), 101);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 6), -ENOENT);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 14), -ENOENT);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 16), 106);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 314), 106);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 316), 306);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, 320), -ENOENT, "past the end");
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, table, length, UINT64_MAX), -ENOENT);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, "", 0, 0), -ENOENT);
+	cr_assert_eq(line_by(LOCATION_FORMAT_310, "\x02\x9b", 2, 0), -EBADMSG, "a line below 0");
 }
 
 Test(location, follows_each_form_of_entry)

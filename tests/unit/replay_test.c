@@ -129,8 +129,8 @@ static void take_name(uint16_t target, uint16_t index, const char *name, uint32_
 	free(record);
 }
 
-/* A code object whose n-th instruction stands on line 10 + n; instructions begin 0x100 behind it. */
-static void take_code(uint16_t target, uint64_t address, const char *file, const char *name)
+/* A code object whose n-th instruction stands on line first + n; instructions begin 0x100 behind it. */
+static void take_code_from(uint16_t target, uint64_t address, uint32_t first_line, const char *file, const char *name)
 {
 	static const uint8_t table[] = {0x80, 0, 0xd8, 0, 0, 0xd8, 0, 0, 0xf8};
 	size_t strings = strlen(file) + 2 * strlen(name);
@@ -141,7 +141,7 @@ static void take_code(uint16_t target, uint64_t address, const char *file, const
 		.event = {.kind = CAPTURE_CODE, .target = target, .size = (uint32_t)size},
 		.code = address,
 		.first_instruction = address + 0x100,
-		.first_line = 10,
+		.first_line = first_line,
 		.table_format = 311,
 		.file_length = (uint32_t)strlen(file),
 		.name_length = (uint32_t)strlen(name),
@@ -154,6 +154,11 @@ static void take_code(uint16_t target, uint64_t address, const char *file, const
 	memcpy(record->bytes + strings, table, sizeof(table));
 	take(record);
 	free(record);
+}
+
+static void take_code(uint16_t target, uint64_t address, const char *file, const char *name)
+{
+	take_code_from(target, address, 10, file, name);
 }
 
 struct stack_frame {
@@ -292,10 +297,10 @@ Test(replay, code_objects_belong_to_one_target_and_one_process_image)
 
 Test(replay, frames_of_the_interpreter_and_of_compile_are_left_out)
 {
-	static const char *const hidden[] = {"<frozen importlib._bootstrap>", "/x/torch/_compile.py",
-		"C:\\x\\torch\\_dynamo\\eval_frame.py", "__init__"};
+	static const char *const hidden[] = {
+		"<frozen importlib._bootstrap>", "/x/torch/_compile.py", "C:\\x\\torch\\_dynamo\\eval_frame.py"};
 	static const char *const shown[] = {"/x/mytorch/_compile.py", "torch/_compile.py", "/x/torch/_compile.pyc",
-		"/x/__init__.py", "x<frozen", ""};
+		"/x/__init__.py", "__init__", "x<frozen", ""};
 	struct stack_frame frame = {0x1000, 0, 0};
 	uint64_t stack = 1;
 	char expected[128];
@@ -313,6 +318,11 @@ Test(replay, frames_of_the_interpreter_and_of_compile_are_left_out)
 		snprintf(expected, sizeof(expected), "stack 0 %" PRIu64 ": %s:10 f self 0\n", stack, shown[i]);
 		cr_assert_not_null(strstr(told(), expected), "%s is not shown", shown[i]);
 	}
+	/* Code that the interpreter made has no first line. */
+	take_code_from(0, 0x1000, 0, "__init__", "__init__");
+	take_operator(1, ++stack, &frame, 1, EVENT_STACK);
+	snprintf(expected, sizeof(expected), "stack 0 %" PRIu64 ":\n", stack);
+	cr_assert_not_null(strstr(told(), expected), "the interpreter's __init__ is shown");
 }
 
 Test(replay, instructions_without_a_line_have_line_0_and_frames_not_begun_the_first)

@@ -244,7 +244,7 @@ static void check_threads(struct doctor *doctor, const struct library_plan *plan
 			.read = process_read,
 			.context = doctor,
 			.runtime = bias + plan->python_runtime,
-			.code_type = bias + plan->python_code_type,
+			.code_type = bias + plan->python_types.code,
 		},
 		&slot);
 	if (error)

@@ -24,7 +24,9 @@
  * totals, those asked for are the storage's. It says with each block what it has
  * given out in all. A block of a device is gone when its allocator is told so,
  * also where a stream that still uses it keeps it from being given out again.
- * One that is older than the trace is known from its free at the latest.
+ * One that is older than the trace is known from its free at the latest. What a
+ * library asked for inside an operator is no storage but its workspace, also when
+ * it keeps that for the next operators.
  *
  * Gradients. AccumulateGrad is about to store an incoming gradient for a leaf:
  * the leaf's block is a parameter. The gradient's block is stored itself, or
@@ -272,8 +274,11 @@ static int block_give(struct target_state *target, const struct given *given)
 	allocation_add(target, state, &allocation);
 	target->allocations[state->live].first_order = moment_add(target, state->live, allocation.run, false);
 	target->devices[given->place.device].device.seen = true;
-	if (given->place.device != DEVICE_HOST)
+	if (given->place.device != DEVICE_HOST) {
 		thread->last_device_block = state->live;
+		thread->resized = thread->resizing;
+		thread->resizing = false;
+	}
 	target->result.stacks_cut += !!(event->flags & EVENT_STACK_CUT);
 	target->result.allocations++;
 	target->result.allocated_bytes += given->bytes;
@@ -375,12 +380,12 @@ int memory_free(struct target_state *target, const struct free_event *event)
 
 /* --- devices -------------------------------------------------------------------- */
 
-/* What an allocator says of itself: what it has given out, `change` more than before, and what it holds. */
-static void totals_take(struct device_state *state, uint64_t allocated, uint64_t reserved, uint64_t change)
+/* What an allocator says of itself: what it has given out, and had before the block at hand, and what it holds. */
+static void totals_take(struct device_state *state, uint64_t before, uint64_t allocated, uint64_t reserved)
 {
 	if (!state->device.has_totals)
-		state->before = allocated - change;
-	else if (state->allocated + change != allocated)
+		state->before = before;
+	else if (state->allocated != before)
 		state->device.unexplained_totals++;
 	state->device.has_totals = true;
 	state->allocated = allocated;
@@ -406,7 +411,6 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 		.bytes = event->bytes,
 		.stack = event->stack,
 	};
-
 	uint64_t more;
 
 	if (!thread)
@@ -414,7 +418,9 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
 		return 0;
 	more = reserved_more(&target->devices[given.place.device], event->reserved);
-	totals_take(&target->devices[given.place.device], event->allocated, event->reserved, event->bytes);
+	totals_take(&target->devices[given.place.device],
+		event->allocated > event->bytes ? event->allocated - event->bytes : 0, event->allocated,
+		event->reserved);
 	segment_block(target, thread, given.place.device, event->address, more);
 	return block_give(target, &given);
 }
@@ -447,7 +453,7 @@ int memory_device_free(struct target_state *target, const struct device_free_eve
 
 	if (error || event->device_type == DEVICE_CPU || place.device == DEVICES_MAX)
 		return error;
-	totals_take(&target->devices[place.device], event->allocated, event->reserved, -event->bytes);
+	totals_take(&target->devices[place.device], event->allocated + event->bytes, event->allocated, event->reserved);
 	index = address_live(target, place);
 	if (index == NONE && place.address && !target->result.from_start) {
 		preexisting_add(target, event, place);
@@ -488,6 +494,8 @@ int memory_device_request(struct target_state *target, const struct device_reque
 		return 0;
 	thread->last_device_block = NONE;
 	allocation->bytes = event->bytes;
+	if (event->maker == MAKER_LIBRARY && !thread->resized && !(allocation->flags & ALLOCATION_OUTSIDE))
+		allocation->flags |= ALLOCATION_LIBRARY;
 	allocation->stream = stream_find(&target->devices[allocation->device].device, event->stream);
 	return 0;
 }
@@ -531,7 +539,7 @@ int memory_segment_end(struct target_state *target, uint32_t index, const struct
 
 /* --- resizes --------------------------------------------------------------------- */
 
-/* Inside an operator nothing needs to be known beforehand: its allocation and free tell it all. */
+/* Inside an operator little needs to be known beforehand: its allocation and free tell the rest. */
 int memory_resize(struct target_state *target, const struct resize_event *event)
 {
 	struct thread *thread = thread_find(target, event->event.thread_id);
@@ -541,6 +549,7 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 	thread_trim(target, thread, event->event.depth);
 	thread->resize_from = thread->resize_to = NONE;
 	thread->resize_bytes = 0;
+	thread->resizing = event->bytes_after > 0;
 	if (event->event.depth > 0 || event->before.bytes == event->bytes_after)
 		return 0;
 	thread->resize_from = address_live(target, place_of_argument(target, &event->before));

@@ -88,7 +88,7 @@ struct block {
 	uint64_t start_event, end_event;     /* shared event numbers, UINT64_MAX: none */
 	uint64_t start_time_ns, end_time_ns; /* end: UINT64_MAX while alive */
 	/* Plot coordinates: PLOT_UNIT times the fraction that is added to start, and
-	 * to end (to start for a workspace, which lies within its task). */
+	 * to the index that block_end_task gives. */
 	uint64_t start_plot, end_plot;
 	uint64_t used_bytes, peak_bytes;  /* device totals when the producing operator ended */
 	uint32_t first_order, last_order; /* position among the allocator events: block_alive_at */
@@ -138,7 +138,8 @@ struct device {
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
-	uint64_t *streams;           /* stb_ds: the device's handles, in order of appearance; the first is 0, the default */
+	/* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
+	uint64_t *streams;
 
 	/* What was taken from the driver while the trace was on; of it, what holds no blocks of the allocator. */
 	uint64_t segment_bytes, segment_peak_bytes;
@@ -294,6 +295,12 @@ const struct symbol *rank_symbol(const struct rank *rank, uint64_t address);
 /* Nothing that the report rests on was lost. */
 bool rank_complete(const struct rank *rank);
 
+/* A workspace ends within the last task of its life, any other block at the next one. */
+static inline int64_t block_end_task(const struct block *block)
+{
+	return block->category == CATEGORY_WORKSPACE ? block->end - 1 : block->end;
+}
+
 static inline bool block_alive_at(const struct block *block, uint32_t order)
 {
 	return block->first_order <= order && order < block->last_order;
@@ -301,7 +308,7 @@ static inline bool block_alive_at(const struct block *block, uint32_t order)
 
 /*
  * A plot coordinate as the report prints it, 12 decimals ("6.333333333333").
- * `task` is start or end as said at struct block; the text is at most
+ * `task` is start or block_end_task; the text is at most
  * PLOT_TEXT_BYTES long with its NUL. PLOT_NONE gives the empty text.
  */
 #define PLOT_TEXT_BYTES 40

@@ -12,8 +12,9 @@
  * a block in its place (a resize), else after it. The block that a storage
  * resize outside operators replaces ends where the new one starts.
  *
- * Scratch of a task lasts from its index to the next. It takes no event number,
- * and its coordinates span its task, outside those of all others.
+ * Scratch of a task lasts from its index to the next; a workspace that a library
+ * keeps, as long as a block. Neither takes event numbers: the coordinates span the
+ * tasks of their life, outside those of all others.
  *
  * Events are numbered task by task: first what ends there, in order of arrival,
  * then what starts there, in order of allocation.
@@ -76,7 +77,7 @@ static void gradients_follow(struct passes *passes)
 static enum category category_of(
 	const struct rank *rank, const struct allocation *allocation, const struct block *block)
 {
-	if (allocation->flags & ALLOCATION_SCRATCH)
+	if (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY))
 		return CATEGORY_WORKSPACE;
 	if (allocation->flags & ALLOCATION_PARAMETER)
 		return CATEGORY_PARAMETER;
@@ -106,7 +107,7 @@ static bool allocation_is_row(const struct passes *passes, uint32_t index)
 	if (producer == NONE || passes->task[producer] == TASK_NONE ||
 		!allocation_is_reported(passes->target, &passes->target->allocations[index]))
 		return false;
-	return flags & (ALLOCATION_TRACKED | ALLOCATION_SCRATCH);
+	return flags & (ALLOCATION_TRACKED | ALLOCATION_SCRATCH | ALLOCATION_LIBRARY);
 }
 
 /* Allocations that are rows, by start, then in order of creation: a counting sort. */
@@ -352,7 +353,7 @@ static void rows_number(struct passes *passes)
 			continue;
 		}
 		block->start_plot = SCRATCH_START_PLOT;
-		block->end_plot = SCRATCH_END_PLOT;
+		block->end_plot = block->persistent ? PLOT_NONE : SCRATCH_END_PLOT;
 	}
 	arrfree(tasks);
 }

@@ -58,6 +58,7 @@ enum allocation_flag {
 	ALLOCATION_TRACKED = 1 << 6,     /* a row, unless it is scratch of an operator that is no task */
 	ALLOCATION_LIFTED = 1 << 7,      /* its first user is an OPERATOR_LIFT */
 	ALLOCATION_USED = 1 << 8,        /* it has a user */
+	ALLOCATION_LIBRARY = 1 << 9,     /* made by a library for itself, inside an operator: Workspace, however long */
 };
 
 /* More in one process are ignored. */
@@ -147,6 +148,8 @@ struct thread {
 	uint32_t accumulating; /* the same, until the first operator after it */
 
 	uint32_t last_device_block; /* allocation of a device that the thread made last, NONE */
+	bool resizing;              /* a storage is about to get its memory */
+	bool resized;               /* last_device_block is that memory */
 
 	struct segment doubtful; /* a call whose result is not known, bytes 0: none */
 	uint32_t last_segment;   /* that the thread got, until its next block; NONE */

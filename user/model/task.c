@@ -4,9 +4,9 @@
  *
  * Rules. A block made inside an operator and a block older than the trace are
  * tracked; a block made outside operators is tracked when it has a run of its
- * own (memory.c). Scratch is not. Neither is a block whose first user is a
- * lift: torch.tensor made it where the dry run does not look (all_blocks keeps
- * those too). Blocks of devices that are not reported are as if they were not
+ * own (memory.c). Scratch is not, nor what a library keeps for itself. Neither is a
+ * block whose first user is a lift: torch.tensor made it where the dry run does not
+ * look (all_blocks keeps those too). Blocks of devices that are not reported are as if they were not
  * there. None of this depends on what is a task, so there is no circle.
  *
  * A run is a task if an argument is a tracked block, or if it made a tracked
@@ -92,7 +92,7 @@ static bool allocation_is_tracked(const struct passes *passes, const struct allo
 		return true;
 	if (allocation->flags & ALLOCATION_EXTERNAL)
 		return all_blocks && allocation->generation == 0;
-	if (allocation->flags & ALLOCATION_SCRATCH)
+	if (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY))
 		return false;
 	if ((allocation->flags & ALLOCATION_LIFTED) && !all_blocks)
 		return false;
@@ -110,7 +110,7 @@ static void blocks_track(struct passes *passes, bool *makes)
 
 		if (!allocation_is_reported(target, allocation))
 			continue;
-		if (producer != NONE && !(allocation->flags & ALLOCATION_SCRATCH))
+		if (producer != NONE && !(allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY)))
 			passes->made[producer]++;
 		if (!allocation_is_tracked(passes, allocation))
 			continue;

@@ -13,6 +13,7 @@
 #include <hdtrace/program.h>
 
 #include "probe/catalogue.h"
+#include "python/code.h"
 #include "python/layout.h"
 #include "torch/layout.h"
 
@@ -62,7 +63,7 @@ struct library_plan {
 	struct python_layout *python;       /* NULL: unknown version */
 	uint64_t keys_got;                  /* address in the file, 0: not found */
 	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
-	uint64_t python_code_type;          /* of PyCode_Type */
+	struct python_types python_types;   /* addresses in the file */
 
 	struct plan_finding *findings; /* stb_ds */
 };

@@ -84,19 +84,31 @@ static int layout_fill(struct library_plan *plan, const struct python_layout *ro
 	if (error)
 		plan_find(plan, true, false, NULL, "%s, layout by the table", name);
 	else if (found.different)
-		plan_find(plan, true, false, NULL, "%s, layout by its debug offsets; %u are new", name, found.different);
+		plan_find(
+			plan, true, false, NULL, "%s, layout by its debug offsets; %u are new", name, found.different);
 	else
 		plan_find(plan, true, false, NULL, "%s, layout by its debug offsets, the table agrees", name);
 	return 0;
+}
+
+static bool types_find(struct library_plan *plan)
+{
+	const struct elf_symbol *code = elf_file_symbol(plan->elf, "PyCode_Type");
+	const struct elf_symbol *text = elf_file_symbol(plan->elf, "PyUnicode_Type");
+	const struct elf_symbol *bytes = elf_file_symbol(plan->elf, "PyBytes_Type");
+
+	if (!code || !text || !bytes)
+		return false;
+	plan->python_types = (struct python_types){code->address, text->address, bytes->address};
+	return true;
 }
 
 static int layout_plan(struct library_plan *plan, const struct python_version *version, const char *name)
 {
 	const struct python_layout *row = python_layout_find(version->major, version->minor);
 	const char *refusal = build_refusal(plan, version);
-	const struct elf_symbol *code_type = elf_file_symbol(plan->elf, "PyCode_Type");
 
-	if (!row || !code_type) {
+	if (!row || !types_find(plan)) {
 		plan_find(plan, false, false, WITHOUT_PYTHON, "%s is unknown (known: 3.9 to 3.14)", name);
 		return 0;
 	}
@@ -104,7 +116,6 @@ static int layout_plan(struct library_plan *plan, const struct python_version *v
 		plan_find(plan, false, false, WITHOUT_PYTHON, "%s is %s", name, refusal);
 		return 0;
 	}
-	plan->python_code_type = code_type->address;
 	return layout_fill(plan, row, name);
 }
 

@@ -30,7 +30,7 @@ struct remote {
 	const struct python_layout *layout;
 	python_read_fn read;
 	void *context;
-	uint64_t text_type; /* last type that was found to be one of strings */
+	struct python_types *types;
 };
 
 static int remote_read(const struct remote *remote, uint64_t address, void *buffer, size_t length)
@@ -59,27 +59,40 @@ static uint32_t field_u32(const uint8_t *object, uint32_t offset)
 
 /* --- types ------------------------------------------------------------------ */
 
-static int type_derives(const struct remote *remote, uint64_t type, uint64_t flag)
+/* Does the type derive from the one with this flag? Keeps it in *known. */
+static int type_derives(const struct remote *remote, uint64_t type, uint64_t flag, uint64_t *known)
 {
 	uint64_t flags;
-	int error = remote_read(remote, type + remote->layout->type.flags, &flags, sizeof(flags));
+	int error;
 
+	if (type == *known)
+		return 0;
+	error = remote_read(remote, type + remote->layout->type.flags, &flags, sizeof(flags));
 	if (error)
 		return error;
-	return flags & flag ? 0 : -EBADMSG;
+	if (!(flags & flag))
+		return -EBADMSG;
+	*known = type;
+	return 0;
 }
 
 static int type_is_code(const struct remote *remote, uint64_t type)
 {
 	char name[sizeof(code_type_name)];
 	uint64_t address;
-	int error = remote_read(remote, type + remote->layout->type.name, &address, sizeof(address));
+	int error;
 
+	if (type == remote->types->code)
+		return 0;
+	error = remote_read(remote, type + remote->layout->type.name, &address, sizeof(address));
 	if (!error)
 		error = remote_read(remote, address, name, sizeof(name));
 	if (error)
 		return error;
-	return memcmp(name, code_type_name, sizeof(name)) == 0 ? 0 : -EBADMSG;
+	if (memcmp(name, code_type_name, sizeof(name)) != 0)
+		return -EBADMSG;
+	remote->types->code = type;
+	return 0;
 }
 
 /* --- strings ---------------------------------------------------------------- */
@@ -132,11 +145,11 @@ static int text_convert(const uint8_t *characters, unsigned int width, size_t le
 	return 0;
 }
 
-static int text_read(struct remote *remote, uint64_t address, char **text)
+static int text_read(const struct remote *remote, uint64_t address, char **text)
 {
 	const struct python_layout *layout = remote->layout;
 	uint8_t header[TEXT_HEADER_MAX] = {0}, characters[PYTHON_TEXT_MAX * sizeof(uint32_t)];
-	uint64_t length, type;
+	uint64_t length;
 	unsigned int width;
 	uint32_t data;
 	int error = remote_read(remote, address, header, layout->text.state + sizeof(uint32_t));
@@ -149,13 +162,9 @@ static int text_read(struct remote *remote, uint64_t address, char **text)
 	length = field_u64(header, layout->text.length);
 	if (length > PYTHON_TEXT_MAX)
 		return -E2BIG;
-	type = field_u64(header, layout->object_type);
-	if (type != remote->text_type) {
-		error = type_derives(remote, type, TYPE_IS_TEXT);
-		if (error)
-			return error;
-		remote->text_type = type;
-	}
+	error = type_derives(remote, field_u64(header, layout->object_type), TYPE_IS_TEXT, &remote->types->text);
+	if (error)
+		return error;
 	if (length)
 		error = remote_read(remote, address + data, characters, length * width);
 	return error ? error : text_convert(characters, width, length, text);
@@ -171,7 +180,8 @@ static int table_read(const struct remote *remote, uint64_t address, uint8_t **t
 	int error = remote_read(remote, address, header, layout->bytes.data);
 
 	if (!error)
-		error = type_derives(remote, field_u64(header, layout->object_type), TYPE_IS_BYTES);
+		error = type_derives(
+			remote, field_u64(header, layout->object_type), TYPE_IS_BYTES, &remote->types->bytes);
 	if (error)
 		return error;
 	length = field_u64(header, layout->bytes.length);
@@ -213,10 +223,10 @@ static int identity_read(const struct remote *remote, uint64_t address, struct p
 	return 0;
 }
 
-int python_code_read(const struct python_layout *layout, python_read_fn read, void *context, uint64_t address,
-	struct python_code *code)
+int python_code_read(const struct python_layout *layout, struct python_types *types, python_read_fn read, void *context,
+	uint64_t address, struct python_code *code)
 {
-	struct remote remote = {.layout = layout, .read = read, .context = context};
+	struct remote remote = {.layout = layout, .read = read, .context = context, .types = types};
 	const struct python_code_identity *identity = &code->identity;
 	int error;
 

@@ -40,13 +40,22 @@ struct python_code {
 };
 
 /*
- * Fills *code; python_code_clear frees what it holds. On failure *code is
+ * Types that are known already, 0: none. They live as long as the interpreter,
+ * so that they need not be looked at: what is copied of a code object is then
+ * enough to read it, even when the process is gone.
+ */
+struct python_types {
+	uint64_t code, text, bytes; /* PyCode_Type, PyUnicode_Type, PyBytes_Type, or what derives from it */
+};
+
+/*
+ * Fills *code, and *types with what was learnt; python_code_clear frees what *code holds. On failure *code is
  * cleared: -EBADMSG no code object is there (or not of this layout), -E2BIG a
  * string or table is longer than the limits, -ESTALE it died while being read,
  * -ENOMEM, or what `read` returned.
  */
-int python_code_read(const struct python_layout *layout, python_read_fn read, void *context, uint64_t address,
-	struct python_code *code);
+int python_code_read(const struct python_layout *layout, struct python_types *types, python_read_fn read, void *context,
+	uint64_t address, struct python_code *code);
 
 /*
  * Is the object at code->address still the one that was read? One read. An

@@ -75,8 +75,8 @@ static bool version_is(uint64_t version, const struct python_layout *layout)
 	return version >> 24 == layout->major && (version >> 16 & 0xff) == layout->minor;
 }
 
-static int fields_lay(const uint8_t *bytes, enum known_version version, struct python_layout *layout,
-	struct debug_offsets *found)
+static int fields_lay(
+	const uint8_t *bytes, enum known_version version, struct python_layout *layout, struct debug_offsets *found)
 {
 	uint32_t ascii_data = layout->text.ascii_data;
 

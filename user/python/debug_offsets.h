@@ -29,7 +29,6 @@ struct debug_offsets {
  * "xdebugpy" in front); -EBADMSG: they are of another version, or no such
  * structure can be. *layout is then as before.
  */
-int debug_offsets_read(
-	const void *runtime, size_t size, struct python_layout *layout, struct debug_offsets *found);
+int debug_offsets_read(const void *runtime, size_t size, struct python_layout *layout, struct debug_offsets *found);
 
 #endif

@@ -18,7 +18,7 @@ struct specific {
 /* Bounds of what is not trusted; lists that are longer are cut. */
 #define INTERPRETERS_MAX 64
 #define THREADS_MAX 4096
-#define FRAMES_MAX 256
+#define FRAMES_MAX 4096 /* of all threads */
 
 /* An instruction farther than this from its code object does not belong to it. */
 #define CODE_BYTES_MAX (64u << 20)
@@ -127,6 +127,7 @@ static bool frame_fits(const struct python_image *image, uint64_t frame)
 
 struct look {
 	bool thread, frame; /* there was one */
+	unsigned int count; /* of frames that were looked at */
 };
 
 static int frames_look(const struct python_image *image, uint64_t state, void *context)
@@ -135,7 +136,7 @@ static int frames_look(const struct python_image *image, uint64_t state, void *c
 	struct look *look = context;
 
 	look->thread = true;
-	for (unsigned int count = 0; frame && count < FRAMES_MAX; count++) {
+	for (; frame && look->count < FRAMES_MAX; look->count++) {
 		if (!frame_is_of_c(image, frame)) {
 			if (frame_fits(image, frame))
 				return 1;

@@ -56,7 +56,7 @@ static int code_keep(struct session *session, struct target *target, uint64_t ad
 {
 	struct code_memory memory = {target, copy};
 	struct python_code code;
-	int error = python_code_read(layout_of(target), code_read, &memory, address, &code);
+	int error = python_code_read(layout_of(target), &target->types, code_read, &memory, address, &code);
 
 	if (error)
 		return error;
@@ -105,4 +105,5 @@ void codes_keep(struct session *session, struct target *target, const struct eve
 void codes_forget(struct target *target)
 {
 	hmfree(target->codes);
+	target->types = (struct python_types){0};
 }

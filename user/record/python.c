@@ -65,6 +65,7 @@ static void layout_settings(struct target_settings *settings, const struct pytho
 void python_settings(const struct session *session, struct target *target)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_PYTHON];
+	uint64_t bias = target->bias[LIBRARY_PYTHON];
 	struct target_settings *settings = &target->settings;
 	struct python_image image;
 	int error;
@@ -76,9 +77,11 @@ void python_settings(const struct session *session, struct target *target)
 		.layout = plan->python,
 		.read = target_read,
 		.context = target,
-		.runtime = target->bias[LIBRARY_PYTHON] + plan->python_runtime,
-		.code_type = target->bias[LIBRARY_PYTHON] + plan->python_code_type,
+		.runtime = bias + plan->python_runtime,
+		.code_type = bias + plan->python_types.code,
 	};
+	target->types = (struct python_types){
+		bias + plan->python_types.code, bias + plan->python_types.text, bias + plan->python_types.bytes};
 	error = python_threads_find(&image, &settings->python_thread_slot);
 	if (error) {
 		session_tell(session, "pid %d: %s; Python stacks, files and lines are left out", target->process.pid,

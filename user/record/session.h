@@ -70,6 +70,7 @@ struct target {
 	int *links;               /* stb_ds */
 	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
+	struct python_types types;
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	uint16_t extra_names;             /* names given out by target_name_add */
 	struct known_symbol *symbols;     /* stb_ds hash map */

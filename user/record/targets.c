@@ -229,16 +229,22 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
-/* Where the code of the library lies that makes and frees pinned memory. */
-static void settings_of_pinned(struct target *target, const struct mapped_file *files)
+static void code_find(const struct target *target, const struct mapped_file *files, enum library_role role,
+	__u64 *start, __u64 *end)
 {
-	const struct mapped_file *file =
-		target->libraries[LIBRARY_TORCH_CUDA] ? library_file_of(files, target, LIBRARY_TORCH_CUDA) : NULL;
+	const struct mapped_file *file = target->libraries[role] ? library_file_of(files, target, role) : NULL;
 
-	if (!file)
-		return;
-	target->settings.pinned_code_start = file->start;
-	target->settings.pinned_code_end = file->end;
+	*start = file ? file->start : 0;
+	*end = file ? file->end : 0;
+}
+
+/* Where the code lies by which memory is told apart. */
+static void settings_of_code(struct target *target, const struct mapped_file *files)
+{
+	struct target_settings *settings = &target->settings;
+
+	code_find(target, files, LIBRARY_TORCH_CPU, &settings->tensor_code_start, &settings->tensor_code_end);
+	code_find(target, files, LIBRARY_TORCH_CUDA, &settings->device_code_start, &settings->device_code_end);
 }
 
 /* --- probes --------------------------------------------------------------------- */
@@ -380,7 +386,7 @@ static int target_probe(struct session *session, struct target *target, const st
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
 	python_settings(session, target);
-	settings_of_pinned(target, files);
+	settings_of_code(target, files);
 	error = hook_set_choose(session, target);
 	if (error)
 		return error;
@@ -424,7 +430,7 @@ static int target_probe_more(struct session *session, struct target *target, con
 		more |= target->libraries[role] && !target->probed[role];
 	if (!more)
 		return 0;
-	settings_of_pinned(target, files);
+	settings_of_code(target, files);
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);

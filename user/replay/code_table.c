@@ -61,7 +61,7 @@ static const char *const hidden_endings[] = {
 	"/torch/_compile.py",
 	"/torch/_dynamo/eval_frame.py",
 };
-static const char frozen_prefix[] = "<frozen";     /* the import system */
+static const char frozen_prefix[] = "<frozen"; /* the import system */
 /* The interpreter's own code around an __init__, in CPython 3.12 and later; no line is its first. */
 static const char interpreter_file[] = "__init__";
 

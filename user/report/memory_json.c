@@ -38,7 +38,7 @@ static const struct {
 	{"thread_state", LOSS_THREAD_STATE}};
 
 static const char *const LIMITATIONS[] = {
-	"Sizes are those of live blocks; memory that the allocator holds beside them is not in the report.",
+	"Sizes are those of live blocks; what an allocator holds beside them is a total only (live.devices).",
 	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
 	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
 	"Categories are known from phases and from gradients being stored; modules are not named.",
@@ -146,8 +146,7 @@ static void put_users(struct json *json, const struct rank *rank, const struct b
 static void put_block_times(struct json *json, const struct block *block)
 {
 	if (block->end_plot != PLOT_NONE)
-		put_plot(json, "end_plot_time_stamp", block->category == CATEGORY_WORKSPACE ? block->start : block->end,
-			block->end_plot);
+		put_plot(json, "end_plot_time_stamp", block_end_task(block), block->end_plot);
 	json_key(json, "end_time_ns");
 	if (block->persistent)
 		json_null(json);
