@@ -102,7 +102,7 @@ struct segment_call {
 	__u8 bytes;
 	__u8 handle; /* of MAP */
 	__u8 stream;
-	__u8 device; /* of a selection */
+	__u8 device;  /* of a selection */
 	__u8 runtime; /* it may call the driver, whose calls are then part of it */
 	__u8 pooled;  /* memory from a pool of the driver, in the order of a stream */
 };

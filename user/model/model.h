@@ -148,9 +148,9 @@ struct device {
 
 /* Memory that a driver, or its runtime, gave. */
 struct segment {
-	uint64_t address, bytes; /* address 0: unknown; bytes 0: an error of ours, not to be shown */
-	uint64_t stream;         /* the device's handle, 0: none or the default one */
-	uint64_t caller;         /* where the call returned to: rank.symbols */
+	uint64_t address, bytes;             /* address 0: unknown; bytes 0: an error of ours, not to be shown */
+	uint64_t stream;                     /* the device's handle, 0: none or the default one */
+	uint64_t caller;                     /* where the call returned to: rank.symbols */
 	uint64_t start_time_ns, end_time_ns; /* end: UINT64_MAX while it is held */
 	uint32_t function;                   /* index into rank.operator_names: what was called */
 	uint32_t thread_id;
@@ -191,7 +191,7 @@ struct out_of_memory {
 	uint32_t name;        /* index into rank.operator_names: the operator, which failed; UINT32_MAX: none */
 	uint32_t stack;       /* index into rank.stacks */
 	uint8_t phase;
-	uint8_t device;       /* index into rank.devices */
+	uint8_t device; /* index into rank.devices */
 };
 
 /* A place in native code. Texts belong to the model. */

@@ -180,7 +180,8 @@ static void doubt_end(struct target_state *target, struct thread *thread, bool f
 
 static bool is_made_again(const struct segment *doubtful, const struct segment_event *event)
 {
-	return event->action == SEGMENT_ALLOCATE && event->bytes == doubtful->bytes && event->caller == doubtful->caller;
+	return event->action == SEGMENT_ALLOCATE && event->bytes == doubtful->bytes &&
+	       event->caller == doubtful->caller;
 }
 
 static bool result_is_plausible(const struct target_state *target, const struct segment_event *event)
@@ -192,8 +193,7 @@ static bool result_is_plausible(const struct target_state *target, const struct 
 /* Memory from a driver's pool is a block, unless there is an allocator of blocks above it. */
 static bool segment_is_block(const struct target_state *target, const struct segment *segment)
 {
-	return segment->pooled && segment->device != DEVICES_MAX &&
-	       !target->devices[segment->device].device.has_totals;
+	return segment->pooled && segment->device != DEVICES_MAX && !target->devices[segment->device].device.has_totals;
 }
 
 static void segment_allocate(struct target_state *target, struct thread *thread, const struct segment_event *event)
@@ -210,8 +210,7 @@ static void segment_allocate(struct target_state *target, struct thread *thread,
 		segment_begin(target, thread, &segment);
 		if (segment_is_block(target, &segment))
 			memory_segment_begin(target, thread->last_segment, &event->event);
-	}
-	else if (event->result == SEGMENT_UNCHANGED && !event->address)
+	} else if (event->result == SEGMENT_UNCHANGED && !event->address)
 		failure_add(target, &segment, 0);
 	else
 		thread->doubtful = segment;
@@ -325,8 +324,7 @@ int segment_event(struct target_state *target, const struct segment_event *event
 /* --- what the allocator says ---------------------------------------------------------- */
 
 /* The segment of this thread that the allocator has just taken, found by how much more it holds. */
-static uint32_t segment_confirm(
-	struct target_state *target, struct thread *thread, uint64_t address, uint64_t more)
+static uint32_t segment_confirm(struct target_state *target, struct thread *thread, uint64_t address, uint64_t more)
 {
 	struct segment *last;
 

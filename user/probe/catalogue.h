@@ -28,7 +28,7 @@ enum library_role {
 	LIBRARY_HIP,
 	LIBRARY_ASCEND,
 	LIBRARY_LEVEL_ZERO,
-	LIBRARY_PYTHON,       /* the interpreter, as a library or as the program itself */
+	LIBRARY_PYTHON, /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };
 

@@ -12,7 +12,7 @@
 /* An argument by its number. */
 #define ARGUMENT(number) ((number) + 1)
 /* The number of one that is on the stack: the first there is the seventh. */
-#define ON_STACK(number) (PLACE_STACK + (number) - ARGUMENT_REGISTERS + 1)
+#define ON_STACK(number) (PLACE_STACK + (number)-ARGUMENT_REGISTERS + 1)
 #define ARGUMENT_REGISTERS 6
 
 #define CALL(library_, type_, symbol_, action_, memory_, ...)                                                          \
@@ -25,8 +25,7 @@
 			__VA_ARGS__                                                                                    \
 		}                                                                                                      \
 	}
-#define SELECT(library_, type_, symbol_)                                                                               \
-	CALL(library_, type_, symbol_, 0, SEGMENT_DEVICE, .device = ARGUMENT(0))
+#define SELECT(library_, type_, symbol_) CALL(library_, type_, symbol_, 0, SEGMENT_DEVICE, .device = ARGUMENT(0))
 #define LAUNCH(library_, symbol_, stub)                                                                                \
 	{                                                                                                              \
 		.library = (library_), .program = PROGRAM_LAUNCHED, .symbol = (symbol_), .launched = (stub)            \
@@ -50,7 +49,8 @@
 
 static const struct device_call rows[] = {
 	ROW(CALL, RUNTIME, "cudaMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
-	ROW(CALL, RUNTIME, "cudaMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
+	ROW(CALL, RUNTIME, "cudaMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2),
+		POOLED),
 	ROW(CALL, RUNTIME, "cudaMallocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
 		.stream = ARGUMENT(3), POOLED),
 	ROW(CALL, RUNTIME, "cudaMallocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
@@ -68,7 +68,8 @@ static const struct device_call rows[] = {
 	LAUNCH(LIBRARY_CUDA_RUNTIME, "cudaGraphLaunch", 0),
 
 	ROW(CALL, DRIVER, "cuMemAlloc_v2", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
-	ROW(CALL, DRIVER, "cuMemAllocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
+	ROW(CALL, DRIVER, "cuMemAllocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2),
+		POOLED),
 	ROW(CALL, DRIVER, "cuMemAllocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
 		.stream = ARGUMENT(3), POOLED),
 	ROW(CALL, DRIVER, "cuMemAllocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
@@ -91,8 +92,8 @@ static const struct device_call rows[] = {
 	ROW(CALL, HIP, "hipMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, HIP, "hipExtMallocWithFlags", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, HIP, "hipMallocAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(2), POOLED),
-	ROW(CALL, HIP, "hipMallocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES,
-		.stream = ARGUMENT(3), POOLED),
+	ROW(CALL, HIP, "hipMallocFromPoolAsync", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES, .stream = ARGUMENT(3),
+		POOLED),
 	ROW(CALL, HIP, "hipMallocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
 	ROW(CALL, HIP, "hipHostMalloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, HIP, "hipHostRegister", SEGMENT_REGISTER, SEGMENT_HOST, ADDRESS_BYTES),

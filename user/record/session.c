@@ -219,8 +219,8 @@ static void json_variable(yajl_gen json, const char *key, const struct process *
 static void json_environment(yajl_gen json, const struct process *process)
 {
 	static const char *const names[] = {"ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
-		"PYTORCH_NPU_ALLOC_CONF"};
+		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+		"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NPU_ALLOC_CONF"};
 
 	json_key(json, "environment");
 	yajl_gen_map_open(json);

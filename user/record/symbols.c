@@ -75,7 +75,8 @@ static const struct elf_symbol *function_at(const struct symbol_file *file, uint
 			high = middle;
 	}
 	/* A return address may be the end of the function: the call was its last instruction. */
-	if (!low || (file->symbols[low - 1]->size && address - file->symbols[low - 1]->address > file->symbols[low - 1]->size))
+	if (!low || (file->symbols[low - 1]->size &&
+			    address - file->symbols[low - 1]->address > file->symbols[low - 1]->size))
 		return NULL;
 	return file->symbols[low - 1];
 }
@@ -167,8 +168,8 @@ static void return_probe(struct session *session, struct target *target, uint64_
 
 static bool is_settled(const struct segment_event *event)
 {
-	return event->result == SEGMENT_RETURNED || event->result == SEGMENT_REFUSED ||
-	       event->action == SEGMENT_FREE || event->action == SEGMENT_RELEASE || event->action == SEGMENT_UNMAP ||
+	return event->result == SEGMENT_RETURNED || event->result == SEGMENT_REFUSED || event->action == SEGMENT_FREE ||
+	       event->action == SEGMENT_RELEASE || event->action == SEGMENT_UNMAP ||
 	       event->action == SEGMENT_UNREGISTER;
 }
 

@@ -229,8 +229,8 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
-static void code_find(const struct target *target, const struct mapped_file *files, enum library_role role,
-	__u64 *start, __u64 *end)
+static void code_find(
+	const struct target *target, const struct mapped_file *files, enum library_role role, __u64 *start, __u64 *end)
 {
 	const struct mapped_file *file = target->libraries[role] ? library_file_of(files, target, role) : NULL;
 
@@ -518,7 +518,7 @@ void candidate_scan(struct session *session, struct target *candidate)
 		return;
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
 		trains |= library_role_of(files[index].path) == LIBRARY_TORCH_CPU ||
-			  library_is_of_devices(library_role_of(files[index].path));
+		          library_is_of_devices(library_role_of(files[index].path));
 	maps_free(files);
 	if (!trains)
 		return;

@@ -13,8 +13,8 @@ struct holder_line {
 };
 
 struct holders {
-	struct snapshot snapshot;                    /* rows of the report; scratch of running operators included */
-	struct holder_line *lines;                   /* stb_ds, largest first */
+	struct snapshot snapshot;                   /* rows of the report; scratch of running operators included */
+	struct holder_line *lines;                  /* stb_ds, largest first */
 	const struct block *largest[HOLDERS_SHOWN]; /* largest first */
 	size_t largest_count;
 };

@@ -26,8 +26,8 @@
 static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
 	"model", "model_dtype", "num_micro_batches", "parallel"};
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
-static const char *const METADATA_AFTER_DEVICE[] = {"token_counts", "torch_version", "value_dependencies", "weights_loaded",
-	"world_size"};
+static const char *const METADATA_AFTER_DEVICE[] = {
+	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
 
 /* Sorted by name. */
 static const struct {
@@ -66,8 +66,9 @@ static const char *const LIMITATIONS[] = {
 	"(live.devices: unexplained_totals)."
 #define LIMITATION_DEVICES "Memory of other devices was seen but is not in this report (live.devices; --device)."
 #define LIMITATION_ASYNC                                                                                               \
-	"The allocator back end is cudaMallocAsync, which tells of no block: memory of devices is known from its "     \
-	"first use, without its end (live.externals)."
+	"The allocator back end is cudaMallocAsync: blocks are what the driver's pools gave to it, and what the "      \
+	"pools "                                                                                                       \
+	"hold beside them is not known."
 
 struct report {
 	struct json json;
@@ -132,12 +133,8 @@ static void put_stack(struct report *report, uint32_t index)
 
 static void put_users(struct json *json, const struct rank *rank, const struct block *block)
 {
-	json_key(json, "user_tasks");
-	if (!block->user_count) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "user_tasks", block->user_count))
 		return;
-	}
-	json_array(json);
 	for (uint32_t i = 0; i < block->user_count; i++)
 		json_signed(json, rank->users[block->first_user + i]);
 	json_array_end(json);
@@ -435,12 +432,8 @@ static void put_external(struct json *json, const struct rank *rank, const struc
 
 static void put_externals(struct json *json, const struct rank *rank)
 {
-	json_key(json, "externals");
-	if (!arrlenu(rank->externals)) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "externals", arrlenu(rank->externals)))
 		return;
-	}
-	json_array(json);
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		put_external(json, rank, &rank->externals[i]);
 	json_array_end(json);
@@ -485,12 +478,8 @@ static void put_peak(struct json *json, const struct rank *rank, const struct de
 
 static void put_streams(struct json *json, const struct device *device)
 {
-	json_key(json, "streams");
-	if (!arrlenu(device->streams)) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "streams", arrlenu(device->streams)))
 		return;
-	}
-	json_array(json);
 	for (size_t i = 0; i < arrlenu(device->streams); i++) {
 		char text[ADDRESS_BYTES];
 

@@ -118,8 +118,8 @@ static void put_callers(struct json *json, const struct rank *rank)
 {
 	struct caller *callers = callers_find(rank);
 
-	json_key(json, "callers");
-	json_array(json);
+	if (!json_list(json, "callers", arrlenu(callers)))
+		return;
 	for (size_t i = 0; i < arrlenu(callers); i++) {
 		json_object(json);
 		put_flag(json, "allocator", callers[i].example->has_blocks);
@@ -138,8 +138,8 @@ static void put_callers(struct json *json, const struct rank *rank)
 
 static void put_failures(struct json *json, const struct rank *rank)
 {
-	json_key(json, "failures");
-	json_array(json);
+	if (!json_list(json, "failures", arrlenu(rank->failures)))
+		return;
 	for (size_t i = 0; i < arrlenu(rank->failures); i++) {
 		const struct segment_failure *failure = &rank->failures[i];
 
@@ -161,8 +161,8 @@ static void put_failures(struct json *json, const struct rank *rank)
 
 static void put_releases(struct json *json, const struct rank *rank)
 {
-	json_key(json, "releases");
-	json_array(json);
+	if (!json_list(json, "releases", arrlenu(rank->releases)))
+		return;
 	for (size_t i = 0; i < arrlenu(rank->releases); i++) {
 		const struct segment_release *release = &rank->releases[i];
 
@@ -199,8 +199,8 @@ static void put_place(struct json *json, const struct frame *frame)
 
 static void put_holding_blocks(struct json *json, const struct rank *rank, const struct holders *holders)
 {
-	json_key(json, "blocks");
-	json_array(json);
+	if (!json_list(json, "blocks", holders->largest_count))
+		return;
 	for (size_t i = 0; i < holders->largest_count; i++) {
 		const struct block *block = holders->largest[i];
 		const struct frame *leaf = stack_leaf(&rank->stacks[block->stack]);
@@ -222,15 +222,15 @@ static void put_holding_categories(struct json *json, const struct holders *hold
 	json_key(json, "categories");
 	json_object(json);
 	for (size_t i = 0; i < CATEGORIES; i++)
-		json_put_unsigned(json, category_name(categories_sorted[i]),
-			holders->snapshot.category[categories_sorted[i]]);
+		json_put_unsigned(
+			json, category_name(categories_sorted[i]), holders->snapshot.category[categories_sorted[i]]);
 	json_object_end(json);
 }
 
 static void put_holding_lines(struct json *json, const struct holders *holders)
 {
-	json_key(json, "lines");
-	json_array(json);
+	if (!json_list(json, "lines", arrlenu(holders->lines)))
+		return;
 	for (size_t i = 0; i < arrlenu(holders->lines) && i < HOLDERS_SHOWN; i++) {
 		json_object(json);
 		json_put_unsigned(json, "blocks", holders->lines[i].blocks);
@@ -278,8 +278,8 @@ static void put_out_of_memory(struct json *json, const struct rank *rank, const 
 
 void put_out_of_memories(struct json *json, const struct rank *rank)
 {
-	json_key(json, "out_of_memory");
-	json_array(json);
+	if (!json_list(json, "out_of_memory", arrlenu(rank->out_of_memories)))
+		return;
 	for (size_t i = 0; i < arrlenu(rank->out_of_memories); i++)
 		put_out_of_memory(json, rank, &rank->out_of_memories[i]);
 	json_array_end(json);
@@ -289,8 +289,8 @@ void put_out_of_memories(struct json *json, const struct rank *rank)
 
 void put_kernels(struct json *json, const struct rank *rank)
 {
-	json_key(json, "kernels");
-	json_array(json);
+	if (!json_list(json, "kernels", arrlenu(rank->kernels)))
+		return;
 	for (size_t i = 0; i < arrlenu(rank->kernels); i++) {
 		const struct kernel *kernel = &rank->kernels[i];
 		const struct symbol *symbol = rank_symbol(rank, kernel->function);

@@ -11,7 +11,8 @@
 #include "text.h"
 
 #define HEADER                                                                                                         \
-	"start_time_ns,end_time_ns,device_addr,size,device,memory,stream_id,thread_id,function,caller,allocator,certain\r\n"
+	"start_time_ns,end_time_ns,device_addr,size,device,memory,stream_id,thread_id,function,caller,allocator,"      \
+	"certain\r\n"
 
 static void write_row(FILE *file, const struct rank *rank, const struct segment *segment)
 {
@@ -23,9 +24,8 @@ static void write_row(FILE *file, const struct rank *rank, const struct segment 
 	putc(',', file);
 	if (segment->address)
 		fprintf(file, "0x%" PRIx64, segment->address);
-	fprintf(file, ",%" PRIu64 ",%s,%s,%" PRIu64 ",%u,", segment->bytes,
-		segment_device_name(rank, segment->device), segment_memory_name(segment), segment->stream,
-		segment->thread_id);
+	fprintf(file, ",%" PRIu64 ",%s,%s,%" PRIu64 ",%u,", segment->bytes, segment_device_name(rank, segment->device),
+		segment_memory_name(segment), segment->stream, segment->thread_id);
 	text_write_csv(file, rank->operator_names[segment->function]);
 	putc(',', file);
 	text_write_csv(file, segment_caller(rank, segment->caller, caller));

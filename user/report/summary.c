@@ -136,7 +136,8 @@ static void write_categories(FILE *out, const struct device *device)
 		fprintf(out, "  at most %s more outside the allocator of blocks\n",
 			size_format(size, device->outside_peak_bytes));
 	if (device->has_totals)
-		fprintf(out, "  of %s that the allocator held at most\n", size_format(size, device->reserved_peak_bytes));
+		fprintf(out, "  of %s that the allocator held at most\n",
+			size_format(size, device->reserved_peak_bytes));
 }
 
 static int write_block(FILE *out, const struct rank *rank, const struct block *block)
@@ -181,7 +182,8 @@ static int write_largest(FILE *out, const struct rank *rank, uint8_t device)
 static int write_exhausted(FILE *out, const struct rank *rank, const struct out_of_memory *exhausted)
 {
 	const char *name = exhausted_name(rank, exhausted);
-	char asked[SIZE_TEXT_BYTES], allocated[SIZE_TEXT_BYTES], reserved[SIZE_TEXT_BYTES], gap[SIZE_TEXT_BYTES], *place;
+	char asked[SIZE_TEXT_BYTES], allocated[SIZE_TEXT_BYTES], reserved[SIZE_TEXT_BYTES], gap[SIZE_TEXT_BYTES],
+		*place;
 	struct holders holders;
 	int error;
 

@@ -12,7 +12,8 @@
 #include "output.h"
 #include "text.h"
 
-#define HEADER "task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes,launches\r\n"
+#define HEADER                                                                                                         \
+	"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes,launches\r\n"
 
 static void write_row(FILE *file, const struct rank *rank, const struct operator_run *run)
 {

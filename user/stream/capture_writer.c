@@ -328,8 +328,7 @@ int capture_writer_symbol(struct capture_writer *writer, uint16_t target, uint64
 	size_t library_length = strnlen(library, UINT16_MAX), name_length = strnlen(name, UINT16_MAX);
 	struct symbol_record *record;
 	void *room;
-	int error = record_begin(
-		writer, CAPTURE_SYMBOL, target, sizeof(*record), library_length + name_length, &room);
+	int error = record_begin(writer, CAPTURE_SYMBOL, target, sizeof(*record), library_length + name_length, &room);
 
 	if (error)
 		return error;
