@@ -46,7 +46,7 @@ help:
 	@echo 'make check           set up and run every test; CHECKS="unit lint" only these'
 	@echo 'make bench           measure overhead and report speed'
 	@echo 'make install         install under $$(DESTDIR)$$(PREFIX) (now $(PREFIX))'
-	@echo 'make clean           remove what was built'
+	@echo 'make clean           remove what was built; make distclean: the test roots too (docs/testing.md)'
 	@echo 'make unit sanitize fuzz e2e e2e-sanitize check-build check-bpf check-docs check-install check-format lint'
 	@echo '                     one part of the checks; make e2e MATCH=NAME: only the tests named so'
 	@echo 'make format          lay out the sources as .clang-format says'
@@ -115,6 +115,9 @@ install: all
 clean:
 	@rm -rf $(BUILD) compile_commands.json
 
+distclean: clean
+	@scripts/test-root remove
+
 FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' | grep -v '^vmlinux/')
 format:
 	@clang-format -i $(FORMATTED) && clang-format -i $(FORMATTED) # what was joined may be broken again
@@ -147,6 +150,6 @@ compile_commands.json: $(FLAGS) $(LISTED)
 			"$(CC) $(subst ",\\\",$(ALL_CFLAGS))" "$$source"; sep=','; \
 	done >$@ && printf '\n]\n' >>$@
 
-.PHONY: all bpf help demo install clean format check-format lint lint-run always
+.PHONY: all bpf help demo install clean distclean format check-format lint lint-run always
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -51,7 +51,8 @@ fuzz:
 
 # --- end to end, benchmarks -------------------------------------------------------
 
-# make e2e MATCH=attach: only the tests whose name has this in it.
+# make e2e MATCH=attach: only the tests whose name has this in it. The first test that needs a root
+# (scripts/test-root) makes it: some minutes, once.
 e2e: all
 	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e $(if $(MATCH),-k '$(MATCH)')
 

@@ -3,10 +3,16 @@
 A test is a function marked with @test; it gets a Context: a folder of its own,
 the program under test, and ways to start processes that are ended with the
 test. `check` fails a test with a message, `skip` says why it cannot run here.
+
+A test with a root (@test(root="cuda")) runs its jobs in that root, of which
+scripts/test-root tells more: program, trained, trace_run, traced, reference and
+command do so by themselves. Paths are the same inside and outside. With
+device="cuda" the jobs get JOB_DEVICE, and the reference follows that device.
 """
 import ctypes
 import csv
 import errno
+import functools
 import json
 import os
 import signal
@@ -19,6 +25,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 PROGRAMS = os.path.join(os.path.dirname(HERE), "jobs")  # targets of behaviour tests
 JOBS = os.path.join(HERE, "jobs")                       # jobs of accuracy tests
 SCHEMA = os.path.join(TOP, "docs", "report.schema.json")
+TEST_ROOT = os.path.join(TOP, "scripts", "test-root")
 PYTHON = "/usr/bin/python3"
 
 TIMEOUT_SECONDS = 60
@@ -27,6 +34,7 @@ OUTPUT_LINES = 12
 
 # Exit codes of hdtrace.
 COMPLETE, FAILED, USAGE, LOST = 0, 1, 2, 3
+CANNOT_MAKE_ROOT = 77  # of scripts/test-root
 
 
 class Failure(Exception):
@@ -53,24 +61,40 @@ def skip(reason):
 # --- registry ---------------------------------------------------------------------
 
 class Test:
-    def __init__(self, name, function, timeout, needs_bpf, file):
-        self.name, self.function, self.timeout, self.needs_bpf, self.file = name, function, timeout, needs_bpf, file
+    def __init__(self, name, function, timeout, needs_bpf, root, device):
+        self.name, self.function, self.timeout, self.needs_bpf = name, function, timeout, needs_bpf
+        self.root, self.device, self.file = root, device, function.__module__
 
 
 REGISTERED = []
 
 
-def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None):
-    """Mark a test. With `each`, a list of values, one test a value: function(context, value)."""
+def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None, root=None, device="cpu"):
+    """Mark a test.
+
+    With `each`, a list of values, one test a value: function(context, value). `root` and `device` say where its jobs
+    run; without a root, on this machine itself.
+    """
     def register(function):
         if each is None:
-            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf, function.__module__))
+            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf, root, device))
         for value in each or ():
+            @functools.wraps(function)
             def bound(context, value=value):
                 function(context, value)
-            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf, function.__module__))
+            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf, root, device))
         return function
     return register(function) if function else register
+
+
+@functools.lru_cache(maxsize=None)
+def provide_root(name):
+    """(path, exit code, last line) of scripts/test-root, which makes the root if it is not there."""
+    process = subprocess.Popen([TEST_ROOT, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = "no reason was given"
+    for line in process.stderr:
+        print(line, end="", flush=True)
+    return process.stdout.read().strip(), process.wait(), line.strip()
 
 
 def why_no_bpf():
@@ -245,14 +269,23 @@ def is_subsequence(part, whole):
 class Context:
     """One running test: its folder, the program, and what it started."""
 
-    def __init__(self, name, folder, hdtrace, cache):
+    def __init__(self, name, folder, hdtrace, cache, root=None, device="cpu"):
         self.name, self.folder, self.hdtrace, self.cache = name, folder, hdtrace, cache
+        self.root, self.device = root, device
         self.processes = []
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
 
+    def command(self, *argv):
+        """The arguments that run a command where the test's jobs run: in its root, if it has one."""
+        if self.root is None:
+            return list(argv)
+        work = os.path.dirname(self.folder)
+        return [TEST_ROOT, "enter", self.root, "--bind", work, *argv]
+
     def start(self, *argv, environment=None):
+        environment = {"JOB_DEVICE": self.device, **(environment or {})}
         stem = self.path(f"{len(self.processes)}-{os.path.basename(str(argv[0]))}")
         process = Process(argv, stem, environment, self.folder)
         self.processes.append(process)
@@ -265,7 +298,8 @@ class Context:
 
     def program(self, name, *arguments, environment=None):
         """Start tests/jobs/NAME.py."""
-        return self.start(PYTHON, os.path.join(PROGRAMS, name + ".py"), *arguments, environment=environment)
+        return self.start(*self.command(PYTHON, os.path.join(PROGRAMS, name + ".py"), *arguments),
+                          environment=environment)
 
     def trained(self, name, *arguments, steps=2):
         """Start tests/jobs/NAME.py and wait until it has done some steps."""
@@ -301,8 +335,8 @@ class Context:
 
     def trace_run(self, script, *arguments, options=(), out="out", timeout=TIMEOUT_SECONDS):
         """hdtrace run on a script, to its end; checks the exit code and gives the report."""
-        process = self.run(self.hdtrace, "run", "-o", self.path(out), *options, "--", PYTHON, script, *arguments,
-                           timeout=timeout)
+        process = self.run(self.hdtrace, "run", "-o", self.path(out), *options, "--",
+                           *self.command(PYTHON, script, *arguments), timeout=timeout)
         check(process.code == COMPLETE, f"exit code {process.code}: {process}")
         report = self.report(out)
         check(report.exists(), f"the report is not complete in {self.path(out)}: {process}")
@@ -310,21 +344,26 @@ class Context:
 
     def traced(self, script):
         """Report of `hdtrace run` on a script; made once for all tests of a run."""
-        folder = os.path.join(self.cache, "traced-" + os.path.basename(script))
+        folder = self.cached("traced", os.path.basename(script))
         if not os.path.exists(folder):
             self.trace_run(script)
             os.rename(self.path("out"), folder)
         return Report(folder)
+
+    def cached(self, *parts):
+        """Where a result that several tests use is kept: apart for each root and device."""
+        where = os.path.basename(self.root) if self.root else "here"
+        return os.path.join(self.cache, "-".join([where, self.device, *parts]).replace("/", "_"))
 
     def report(self, out="out", rank=0):
         return Report(self.path(out), rank)
 
     def reference(self, script, *arguments):
         """Folder of the reference's report of a script; made once for all tests of a run."""
-        key = "-".join([os.path.basename(script), *arguments]).replace("/", "_")
-        folder = os.path.join(self.cache, key)
+        folder = self.cached("reference", os.path.basename(script), *arguments)
         if not os.path.exists(folder):
-            process = self.run(PYTHON, os.path.join(HERE, "reference.py"), "-o", folder + ".part", script, *arguments)
+            process = self.run(*self.command(PYTHON, os.path.join(HERE, "reference.py"), "--device", self.device,
+                                             "-o", folder + ".part", script, *arguments))
             check(process.code == 0, f"the reference failed: {process}")
             os.rename(folder + ".part", folder)
         return folder

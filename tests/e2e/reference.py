@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """In-process reference tracer: what hdtrace must reconstruct from outside.
 
-    reference.py -o DIR script.py [script arguments]
+    reference.py [--device DEVICE] -o DIR script.py [script arguments]
 
 Runs a script unchanged under a TorchDispatchMode and writes, by the rules of
 docs/report-format.md, DIR/rank_N/rank_N_memory.csv and rank_N_tasks.csv for the
-process that it runs in; N is RANK, else 0. Only CPU tensors are followed.
+process that it runs in; N is RANK, else 0. Only the tensors of one device are
+followed: the CPU, or cuda, or cuda:1.
 
 A dispatch mode changes what it observes. Module names are read from Python
 frames, because forward hooks would move every module to another line of
@@ -41,6 +42,7 @@ TASK_FIELDS = ("task_index", "thread_id", "task_name", "node_name", "graph_name"
 PERSISTENT_END = 2**63 - 1
 SMALL_BYTES = 2**20
 STACK_FRAMES_MAX = 64
+NO_GRAPH_TASK = -1
 RESIZE_NODE = "torch.UntypedStorage.resize_"
 
 # Frames that exist only because this tracer runs: by end of file name.
@@ -65,11 +67,16 @@ def strided_parts(tensor):
     return []
 
 
-def storages_of(values):
-    """Map storage identity to (storage, bytes) for the CPU tensors in a pytree."""
+def is_on(device, tensor):
+    """Whether a tensor is on a device; a device without an index stands for all of its kind."""
+    return tensor.device.type == device.type and device.index in (None, tensor.device.index)
+
+
+def storages_of(values, device):
+    """Map storage identity to (storage, bytes) for the tensors of a device in a pytree."""
     found = {}
     for value in tree_flatten(values)[0]:
-        if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+        if not isinstance(value, torch.Tensor) or not is_on(device, value):
             continue
         try:
             for part in strided_parts(value):
@@ -121,13 +128,19 @@ def python_frames():
     return frames[::-1], modules[::-1]
 
 
+# The backward pass that runs on this thread. PyTorch 1.13 does not tell; it is traced on the CPU only.
+current_graph_task = getattr(torch._C, "_current_graph_task_id", lambda: NO_GRAPH_TASK)
+
+
 def phase_of(frames):
     """optimizer, recompute, backward or forward, in that order of precedence.
 
     Recompute is a checkpoint frame inside a backward pass, unless that frame
     itself started a backward pass further in, as the reentrant checkpoint does.
     """
-    innermost, in_backward = "forward", False
+    # A device's backward runs on a thread of its own, which has no frame of backward().
+    in_backward = current_graph_task() != NO_GRAPH_TASK
+    innermost = "backward" if in_backward else "forward"
     for file, _, name in frames:
         if file.endswith("/torch/optim/optimizer.py") and name in ("wrapper", "profile_hook_step"):
             return "optimizer"
@@ -144,7 +157,8 @@ def phase_of(frames):
 class Recorder:
     """Numbers operators and follows the storages that they make."""
 
-    def __init__(self):
+    def __init__(self, device):
+        self.device = device
         self.lock = threading.RLock()
         self.module_names = ModuleNames()
         self.blocks, self.tasks = [], []
@@ -172,12 +186,12 @@ class Recorder:
         with self.lock:
             self.close_expired()
             frames, modules = python_frames()
-            inputs = storages_of((args, kwargs))
+            inputs = storages_of((args, kwargs), self.device)
             users = [key for key in inputs if key in self.live]
             bytes_before = {key: size for key, (_, size) in inputs.items()}
         result = func(*args, **kwargs)
         with self.lock:
-            outputs = storages_of(result)
+            outputs = storages_of(result, self.device)
             resized = [key for key in users if key in outputs and outputs[key][1] != self.live[key]["size"]]
             created = [key for key, (_, size) in outputs.items()
                        if size > 0 and (key in resized or (key not in self.live and bytes_before.get(key, 0) == 0))]
@@ -327,12 +341,13 @@ def write_report(recorder, folder, rank):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
+    parser.add_argument("--device", default="cpu", type=torch.device, help="follow the tensors on it (cpu)")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     sys.argv = [options.script] + options.arguments
     sys.path.insert(0, os.path.dirname(os.path.abspath(options.script)))
-    recorder = Recorder()
+    recorder = Recorder(options.device)
     trace_threads(recorder)
     trace_resizes(recorder)
     status = 0

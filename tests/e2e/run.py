@@ -85,10 +85,16 @@ def run_test(test, options, no_bpf):
     """(status, text to show) of one test."""
     if test.needs_bpf and no_bpf:
         return SKIPPED, no_bpf
+    root = None
+    if test.root:
+        root, code, reason = harness.provide_root(test.root)
+        if code != 0:
+            return SKIPPED if code == harness.CANNOT_MAKE_ROOT else FAILED, reason
     folder = os.path.join(options.work, re.sub(r"[^\w.-]+", "_", test.name).strip("_"))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    context = harness.Context(test.name, folder, options.hdtrace, os.path.join(options.work, "reference"))
+    context = harness.Context(test.name, folder, options.hdtrace, os.path.join(options.work, "reference"), root,
+                              test.device)
     log = os.path.join(folder, "test.log")
     sys.stdout.flush()
     pid = os.fork()

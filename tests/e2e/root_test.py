@@ -1,0 +1,144 @@
+"""The test roots themselves: what PyTorch does in them, before hdtrace looks (docs/testing.md)."""
+import json
+import os
+import re
+
+import compare
+from harness import JOBS, PYTHON, TEST_ROOT, check, check_equal, program_path, test
+
+MEGABYTE = 1 << 20
+VERSIONS = "import sys, torch; print(torch.__version__, sys.version_info[:2], torch.cuda.is_available())"
+ERROR_MEMORY_ALLOCATION = 2
+ON_DEVICE = {"cudaMalloc", "cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAlloc_v2", "cuMemAllocAsync",
+             "cuMemCreate"}
+
+
+def facts_of(context, case, **environment):
+    """What tests/jobs/device_cases.py prints about a case."""
+    process = context.program("device_cases", case, environment=environment).check_code(0)
+    return json.loads(process.out)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_cuda_root_has_the_cuda_build_of_pytorch(context):
+    process = context.run(*context.command(PYTHON, "-c", VERSIONS))
+    check(re.match(r"2\.6\..* \(3, 13\) True$", process.out), process)
+
+
+@test(root="latest", needs_bpf=False)
+def test_latest_root_has_a_pytorch_after_2_6(context):
+    process = context.run(*context.command(PYTHON, "-c", VERSIONS))
+    found = re.match(r"2\.(\d+)\..* \(3, (\d+)\) False$", process.out)
+    check(found and int(found[1]) > 6 and int(found[2]) > 13, process)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_a_command_in_a_root_keeps_process_folder_and_environment(context):
+    process = context.run(*context.command(PYTHON, "-c", "import os; print(os.getpid(), os.getcwd(), os.environ['X'])"),
+                          environment={"X": "kept"})
+    check_equal(process.out.split(), [str(process.pid), context.folder, "kept"], "pid, folder, environment")
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        check(context.root not in mounts.read(), "something is still mounted in the root")
+
+
+@test(needs_bpf=False)
+def test_what_is_no_root_is_not_entered(context):
+    process = context.run(TEST_ROOT, "enter", context.folder, "/bin/true")
+    check(process.code == 1 and "is no root" in process.err, process)
+
+
+@test(needs_bpf=False)
+def test_a_root_that_cannot_be_made_is_told_with_the_reason(context):
+    """No mmdebstrap on the PATH: exit code 77, one line, and nothing that looks like a root."""
+    process = context.run(PYTHON, "-IS", TEST_ROOT, "cuda", environment={
+        "PATH": context.folder, "HDTRACE_TEST_CACHE": context.path("cache")})
+    check_equal(process.code, 77, f"exit code of {process}")
+    check(process.err.splitlines()[-1].startswith("test-root: the root cuda cannot be made: there is no mmdebstrap"), process)
+    check(not os.path.exists(context.path("cache", "cuda")), "there is a root")
+
+
+@test(root="cuda", needs_bpf=False)
+def test_training_on_the_device_reuses_its_memory(context):
+    facts = facts_of(context, "training")
+    check_equal(len(set(facts["allocated"][1:])), 1, f"different bytes allocated after a step: {facts}")
+    check(0 < facts["allocated"][-1] <= facts["reserved"] and facts["allocations"] > 100, facts)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_the_memory_cap_gives_an_out_of_memory_error(context):
+    for name in ("STANDIN_CUDA_MEMORY_MB", "FAKE_CUDA_MEM_MB"):
+        facts = facts_of(context, "out_of_memory", **{name: "100"})
+        check("Tried to allocate 80.00 MiB" in facts["error"], facts)
+        check_equal((facts["free"], facts["ooms"]), (60 * MEGABYTE, 1), "bytes free, errors")
+
+
+@test(root="cuda", needs_bpf=False)
+def test_devices_have_memory_of_their_own(context):
+    facts = facts_of(context, "two_devices", STANDIN_CUDA_DEVICES="2", STANDIN_CUDA_MEMORY_MB="60")
+    check_equal(facts["count"], 2, "devices")
+    check_equal(facts["allocated"], facts["sizes"], "bytes allocated on each")
+    check_equal(facts["used"], facts["sizes"], "bytes that the driver counts on each")
+
+
+@test(root="cuda", needs_bpf=False)
+def test_no_device_means_no_cuda(context):
+    process = context.run(*context.command(PYTHON, "-c", VERSIONS), environment={"STANDIN_CUDA_DEVICES": "0"})
+    check(process.out.endswith("False\n"), process)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_expandable_segments_are_mapped_and_unmapped(context):
+    facts = facts_of(context, "expandable_segments", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    check(facts["expandable"] and all(facts["expandable"]), facts)
+    check_equal((facts["used"], facts["used_then"]), (80 * MEGABYTE, 40 * MEGABYTE), "bytes used with and without one")
+    check_equal(facts["reserved_then"], 40 * MEGABYTE, "bytes reserved")
+
+
+@test(root="cuda", needs_bpf=False)
+def test_a_graph_captures_its_streams_and_replays_their_time(context):
+    facts = facts_of(context, "graph", STANDIN_KERNEL_US="1000")
+    check(facts["pool"] > 0 and facts["side"] and facts["side_after"], facts)
+    check(4 <= facts["milliseconds"] < 100, "four kernels of 1 ms:", facts)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_streams_have_a_time_of_their_own(context):
+    facts = facts_of(context, "streams", STANDIN_KERNEL_US="10000")
+    check(100 <= facts["milliseconds"] < 1000, "ten kernels of 10 ms:", facts)
+    check(facts["busy"] and not facts["busy_after"], facts)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_the_asynchronous_allocator_counts_what_tensors_hold(context):
+    facts = facts_of(context, "asynchronous_pools", PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+    check_equal(facts, {"backend": "cudaMallocAsync", "allocated": 30 * MEGABYTE, "allocated_then": 0}, "facts")
+
+
+@test(root="cuda", needs_bpf=False, each=("runtime_calls", "driver_calls"))
+def test_each_call_allocates_counts_and_fails(context, case):
+    for name, facts in facts_of(context, case).items():
+        size = 4 * MEGABYTE if name in ON_DEVICE else 0
+        check_equal(facts, {"code": 0, "too_large": ERROR_MEMORY_ALLOCATION, "untouched": True, "used": size, "released": 0,
+                            "released_again": True, "used_after": 0}, name)
+
+
+def check_reference(context):
+    folder = context.reference(os.path.join(JOBS, "mlp_adamw.py"))
+    rows, tasks = compare.read_csv(folder, "0", "memory"), compare.read_csv(folder, "0", "tasks")
+    check({"forward", "backward", "optimizer"} <= {task["task_name"] for task in tasks}, "phases of", len(tasks), "tasks")
+    check({"Parameter", "Gradient", "Activation", "Optstate"} <= {row["type"] for row in rows}, "types of", len(rows), "rows")
+
+
+@test(root="cuda", device="cuda", needs_bpf=False)
+def test_reference_follows_the_device(context):
+    check_reference(context)
+
+
+@test(root="cuda", needs_bpf=False)
+def test_reference_follows_the_cpu_in_the_cuda_root(context):
+    check_reference(context)
+
+
+@test(root="latest", needs_bpf=False)
+def test_reference_follows_the_cpu_in_the_latest_root(context):
+    check_reference(context)
