@@ -56,6 +56,18 @@ def test_what_is_no_root_is_not_entered(context):
     check(process.code == 1 and "is no root" in process.err, process)
 
 
+# It begins a root, keeps the options of apt that it was given, and fails.
+FAILING_MMDEBSTRAP = """#!/bin/sh
+for argument; do
+    case $argument in --aptopt=*) cp "${argument#*=}" "$HDTRACE_TEST_CACHE/apt.conf" ;; esac
+done
+shift $(($# - 2)) # TARGET MIRROR
+mkdir -p "$1/etc"
+echo "E: no network to $2" >&2
+exit 1
+"""
+
+
 def where_no_root_can_be_made(context, why):
     """An environment without mmdebstrap, or with one that fails."""
     programs = context.path("bin")
@@ -63,15 +75,14 @@ def where_no_root_can_be_made(context, why):
     path = programs
     if why == "mmdebstrap fails":
         with open(os.path.join(programs, "mmdebstrap"), "w", encoding="utf-8") as script:
-            script.write("#!/bin/sh\nshift $(($# - 2)) # TARGET MIRROR are left\n"
-                         "mkdir -p \"$1/etc\"\necho 'E: no network here' >&2\nexit 1\n")
+            script.write(FAILING_MMDEBSTRAP)
         os.chmod(script.name, 0o755)
         path += ":" + os.environ["PATH"]
     return {"PATH": path, "HDTRACE_TEST_CACHE": context.path("cache")}
 
 
 WHY = {"there is no mmdebstrap": "there is no mmdebstrap; run scripts/setup --tests",
-       "mmdebstrap fails": "mmdebstrap could not make it: E: no network here"}
+       "mmdebstrap fails": "mmdebstrap could not make it: E: no network to "}
 
 
 @test(needs_bpf=False, each=WHY)
@@ -80,6 +91,18 @@ def test_a_root_that_cannot_be_made_is_told_with_the_reason(context, why):
     check_equal(process.code, CANNOT_MAKE_ROOT, f"exit code of {process}")
     check("test-root: the root cuda cannot be made: " + WHY[why] in process.err.splitlines()[-1], process)
     check(not any(entry.is_dir() for entry in os.scandir(context.path("cache"))), "something was left of it")
+
+
+@test(needs_bpf=False)
+def test_roots_come_through_the_proxy_of_apt(context):
+    proxy = 'Acquire::http::Proxy "http://127.0.0.1:9/";'
+    with open(context.path("proxy.conf"), "w", encoding="utf-8") as options:
+        options.write(proxy + "\n")
+    context.run(TEST_ROOT, "latest", environment={**where_no_root_can_be_made(context, "mmdebstrap fails"),
+                                                  "APT_CONFIG": context.path("proxy.conf")})
+    with open(context.path("cache", "apt.conf"), encoding="utf-8") as options:
+        found = options.read().splitlines()
+    check(proxy in found and 'Acquire::Check-Valid-Until "false";' in found, "options that were given to apt:", found)
 
 
 @test(needs_bpf=False)
