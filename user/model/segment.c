@@ -7,9 +7,9 @@
  * believed by what stands where its result went, when that can be an address:
  * aligned, and of no segment that is alive. The allocator knows better: when it
  * next says on that thread that it holds as much more, the block it gives out is
- * at the start of the segment. A call of which neither tells failed when nothing
- * was written, when it is made again, or when the allocator gives up; else it gave
- * memory at an address that is not known.
+ * at the start of the segment. A call of which neither tells failed when the same
+ * stands there as before, when it is made again, or when the allocator gives up;
+ * else it gave memory at an address that is not known.
  *
  * Physical memory that is mapped (expandable segments) is a segment for each
  * mapping; created memory that is never mapped is not counted.
@@ -169,7 +169,7 @@ static void doubt_end(struct target_state *target, struct thread *thread, bool f
 	if (!segment.bytes)
 		return;
 	thread->doubtful.bytes = 0;
-	if (failed) {
+	if (failed || thread->doubtful_unchanged) {
 		failure_add(target, &segment, 0);
 		return;
 	}
@@ -210,10 +210,10 @@ static void segment_allocate(struct target_state *target, struct thread *thread,
 		segment_begin(target, thread, &segment);
 		if (segment_is_block(target, &segment))
 			memory_segment_begin(target, thread->last_segment, &event->event);
-	} else if (event->result == SEGMENT_UNCHANGED && !event->address)
-		failure_add(target, &segment, 0);
-	else
+	} else {
 		thread->doubtful = segment;
+		thread->doubtful_unchanged = event->result == SEGMENT_UNCHANGED;
+	}
 }
 
 static void segment_map(struct target_state *target, struct thread *thread, const struct segment_event *event)
@@ -532,7 +532,8 @@ int segments_become_blocks(struct target_state *target)
 	return error;
 }
 
-/* Where nothing told the device, it is the only one of its kind, or the one that threads begin with. */
+/* Where nothing told the device: threads begin with the first; of one from before the trace only if it is the only one.
+ */
 static uint8_t device_guess(struct target_state *target, uint8_t type)
 {
 	uint8_t only = DEVICES_MAX;
@@ -543,9 +544,9 @@ static uint8_t device_guess(struct target_state *target, uint8_t type)
 			only = (uint8_t)i;
 			count++;
 		}
-	if (count == 1)
-		return only;
-	return !count || target->result.from_start ? device_find(target, type, 0) : DEVICES_MAX;
+	if (!count || target->result.from_start)
+		return device_find(target, type, 0);
+	return count == 1 ? only : DEVICES_MAX;
 }
 
 static void devices_guess(struct target_state *target)

@@ -152,6 +152,7 @@ struct thread {
 	bool resized;               /* last_device_block is that memory */
 
 	struct segment doubtful; /* a call whose result is not known, bytes 0: none */
+	bool doubtful_unchanged; /* nothing was written where its result was to go */
 	uint32_t last_segment;   /* that the thread got, until its next block; NONE */
 	uint32_t release;        /* index into rank.releases, while they are given back; NONE */
 

@@ -150,7 +150,7 @@ const char *library_role_name(enum library_role role)
 {
 	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python",
 		"libstdc++", "libc10_cuda", "libtorch_cuda", "libcudart", "libcuda", "libamdhip64", "libascendcl",
-		"libze_loader", "Python"};
+		"libze_loader", "program", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

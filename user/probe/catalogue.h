@@ -28,6 +28,7 @@ enum library_role {
 	LIBRARY_HIP,
 	LIBRARY_ASCEND,
 	LIBRARY_LEVEL_ZERO,
+	LIBRARY_CALLER, /* any other file that may call those of devices; never by its name */
 	LIBRARY_PYTHON, /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };

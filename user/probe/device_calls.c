@@ -137,6 +137,12 @@ const struct device_call *device_calls(size_t *count)
 	return rows;
 }
 
+bool device_call_has_result(const struct device_call *call)
+{
+	return call->call.action == SEGMENT_ALLOCATE || call->call.action == SEGMENT_CREATE ||
+	       call->call.action == SEGMENT_MAP || call->call.action == SEGMENT_REGISTER;
+}
+
 bool library_is_of_devices(enum library_role role)
 {
 	return role == LIBRARY_CUDA_RUNTIME || role == LIBRARY_CUDA || role == LIBRARY_HIP || role == LIBRARY_ASCEND ||

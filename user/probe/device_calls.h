@@ -25,6 +25,9 @@ struct device_call {
 
 const struct device_call *device_calls(size_t *count);
 
+/* Does what it came to show only when it returns? What gives memory back is taken as done. */
+bool device_call_has_result(const struct device_call *call);
+
 /* Does a library of this role have such functions? */
 bool library_is_of_devices(enum library_role role);
 

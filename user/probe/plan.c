@@ -148,7 +148,7 @@ static int call_plan(struct library_plan *plan, const struct device_call *call, 
 /* Libraries whose calls of a runtime are seen to return from the first one on. */
 static bool calls_devices(enum library_role role)
 {
-	return role == LIBRARY_C10_CUDA || role == LIBRARY_TORCH_CUDA;
+	return role == LIBRARY_C10_CUDA || role == LIBRARY_TORCH_CUDA || role == LIBRARY_CALLER;
 }
 
 static int return_plan(struct library_plan *plan, uint64_t address)
@@ -175,7 +175,7 @@ static int returns_plan(struct library_plan *plan)
 	if (!names)
 		return -ENOMEM;
 	for (size_t index = 0; index < count; index++)
-		if (calls[index].program == PROGRAM_CALLED && calls[index].call.result)
+		if (calls[index].program == PROGRAM_CALLED && device_call_has_result(&calls[index]))
 			names[name_count++] = calls[index].symbol;
 	error = call_sites_find_imports(plan->elf, names, name_count, &sites);
 	free(names);

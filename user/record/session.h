@@ -54,6 +54,7 @@ struct target {
 	bool maps_stale;         /* something was mapped since */
 	bool announced;          /* the capture has its CAPTURE_TARGET record */
 	bool from_start;         /* PyTorch was mapped after we came */
+	bool ahead;              /* probes were set for what its exec will map */
 	uint64_t scan_time_ns;   /* when its maps were read last */
 	bool ended;
 	uint64_t attach_time_ns;
@@ -76,6 +77,7 @@ struct target {
 	struct known_symbol *symbols;     /* stb_ds hash map */
 	struct mapped_file *files;        /* as they were when symbols.c looked last; NULL: never */
 	int return_probes;
+	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
 };
 
 struct session {
@@ -145,6 +147,12 @@ void target_rank(const struct session *session, struct target *target);
 int candidate_add(struct session *session, pid_t pid);
 struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
+/* Probe the libraries of devices that a command is going to map, before its exec. 0 or a negative errno. */
+int target_probe_ahead(struct session *session, struct target *target, const char *command);
+/* Probe behind the calls of devices' libraries that a file without a role has. */
+int caller_probe(struct session *session, struct target *target, const struct mapped_file *file);
+int library_probe_ahead(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
 /* Tell what was found out about a library from the finding `first` on: what is bad, and all when --verbose. */

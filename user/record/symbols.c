@@ -189,6 +189,7 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 void symbols_forget(struct target *target)
 {
 	hmfree(target->symbols);
+	hmfree(target->callers);
 	maps_free(target->files);
 	target->files = NULL;
 	target->return_probes = 0;

@@ -331,12 +331,12 @@ static int points_probe_program(struct session *session, struct target *target, 
 }
 
 static int points_probe(
-	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
+	struct session *session, struct target *target, const struct mapped_file *file, const struct library_plan *plan)
 {
 	int error = 0;
 
 	for (int program = 0; !error && program < PROGRAMS; program++)
-		error = points_probe_program(session, target, file, target->libraries[role], program);
+		error = points_probe_program(session, target, file, plan, program);
 	return error;
 }
 
@@ -366,7 +366,7 @@ static int library_probe(
 	target->probed[role] = true;
 	if (role == LIBRARY_TORCH_CPU)
 		error = operators_probe(session, target, file);
-	return error ? error : points_probe(session, target, file, role);
+	return error ? error : points_probe(session, target, file, target->libraries[role]);
 }
 
 static int libraries_probe(struct session *session, struct target *target, const struct mapped_file *files)
@@ -450,6 +450,52 @@ static int libraries_find(struct session *session, struct target *target, const 
 	return error;
 }
 
+int caller_probe(struct session *session, struct target *target, const struct mapped_file *file)
+{
+	struct planned_library *library;
+	int error;
+
+	if (library_role_of(file->path) != LIBRARY_NONE || hmgeti(target->callers, file->inode) >= 0)
+		return 0;
+	hmput(target->callers, file->inode, true);
+	error = library_plan_of(session, target->process.pid, file, LIBRARY_CALLER, &library);
+	return error ? 0 : points_probe(session, target, file, library->plan);
+}
+
+/* The program and its libraries call those of devices, where there is no PyTorch to do it. */
+static int callers_probe(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	int error = 0;
+
+	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++)
+		error = caller_probe(session, target, &files[index]);
+	return error;
+}
+
+int library_probe_ahead(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
+{
+	struct planned_library *library;
+	int error = library_plan_of(session, target->process.pid, file, role, &library);
+
+	if (error)
+		return 0; /* it is looked at again when it is mapped */
+	target->libraries[role] = library->plan;
+	target->library_paths[role] = strdup(file->path);
+	if (!target->library_paths[role])
+		return -ENOMEM;
+	target->probed[role] = true;
+	target->ahead = target->from_start = true;
+	if (!target->announced) {
+		target->settings.level = (uint16_t)session->options->level;
+		target->settings.ready = true;
+		error = tracer_target_set(session->tracer, target->index, &target->settings);
+		if (!error)
+			error = target_describe(session, target);
+	}
+	return error ? error : points_probe(session, target, file, target->libraries[role]);
+}
+
 static bool has_pytorch(const struct target *target)
 {
 	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
@@ -475,6 +521,8 @@ static int target_probe_devices(struct session *session, struct target *target, 
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
+	if (!error)
+		error = callers_probe(session, target, files);
 	return error ? error : libraries_probe(session, target, files);
 }
 
@@ -499,7 +547,9 @@ int target_scan(struct session *session, struct target *target)
 		if (!error)
 			error = target_probe(session, target, files);
 	} else if (!error && target->announced) {
-		error = target_probe_more(session, target, files);
+		error = has_pytorch(target) ? 0 : callers_probe(session, target, files);
+		if (!error)
+			error = target_probe_more(session, target, files);
 	} else if (!error && has_devices(target)) {
 		target->from_start = !first;
 		error = target_probe_devices(session, target, files);
