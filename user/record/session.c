@@ -219,8 +219,8 @@ static void json_variable(yajl_gen json, const char *key, const struct process *
 static void json_environment(yajl_gen json, const struct process *process)
 {
 	static const char *const names[] = {"ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
-		"PYTORCH_NPU_ALLOC_CONF"};
+		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+		"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NPU_ALLOC_CONF"};
 
 	json_key(json, "environment");
 	yajl_gen_map_open(json);
@@ -274,7 +274,8 @@ int target_describe(struct session *session, struct target *target)
 	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
 	json_text(json, "level", level_name(session));
 	json_text(json, "hooks", target->hook_set == HOOK_SET_SPARSE ? "sparse" : "plain");
-	json_number(json, "hook_count", torch ? arrlen(torch->sets[target->hook_set].hooks) : 0);
+	json_number(
+		json, "hook_count", torch && !target->torch_refused ? arrlen(torch->sets[target->hook_set].hooks) : 0);
 	json_number(json, "inference_gap_ns", (long long)target->inference_gap_ns);
 	json_version(json, "torch_version", torch);
 	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);

@@ -227,8 +227,8 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
-static void code_find(const struct target *target, const struct mapped_file *files, enum library_role role,
-	__u64 *start, __u64 *end)
+static void code_find(
+	const struct target *target, const struct mapped_file *files, enum library_role role, __u64 *start, __u64 *end)
 {
 	const struct mapped_file *file = target->libraries[role] ? library_file_of(files, target, role) : NULL;
 
@@ -352,6 +352,8 @@ static int target_probe(struct session *session, struct target *target, const st
 	error = hook_set_choose(session, target);
 	if (error)
 		return error;
+	if (!target->from_start)
+		target_torch_check(session, target);
 	/*
 	 * In the middle of a job the programs look away until all probes are there: what runs meanwhile would be a
 	 * wrong sequence of operators. A job that is still loading PyTorch runs none.
@@ -477,5 +479,6 @@ void target_forget_image(struct session *session, struct target *target)
 		target->library_paths[role] = NULL;
 		target->probed[role] = false;
 	}
+	target->torch_checked = target->torch_refused = false;
 	target->scanned = true; /* whatever the new image maps is new */
 }

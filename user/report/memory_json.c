@@ -25,8 +25,8 @@
 static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
 	"model", "model_dtype", "num_micro_batches", "parallel"};
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
-static const char *const METADATA_AFTER_DEVICE[] = {"token_counts", "torch_version", "value_dependencies", "weights_loaded",
-	"world_size"};
+static const char *const METADATA_AFTER_DEVICE[] = {
+	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
 
 /* Categories in sorted order of their names. */
 static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
