@@ -15,7 +15,7 @@ static void lines_look(uint32_t format, const uint8_t *table, size_t size, uint3
 	uint64_t units = format == LOCATION_FORMAT_311 ? 8 * size : 64 * size;
 	uint32_t line, again;
 
-	for (uint64_t unit = 0; unit <= units && unit < 4096; unit++) {
+	for (uint64_t unit = 0; unit <= units && unit < 1024; unit++) {
 		int error = location_line(format, table, size, first_line, 2 * unit, &line);
 
 		if (error && error != -ENOENT && error != -EBADMSG)

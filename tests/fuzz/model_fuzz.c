@@ -16,6 +16,7 @@
 #define TENSORS_MAX 4
 #define COMMAND_BYTES 8
 #define ADDRESS_UNIT 0x1000u
+#define DEVICE_TYPES_MAX 4 /* device_type_of */
 
 static const struct frame FRAMES[] = {
 	{"/w/job.py", "<module>", 1, 1},
@@ -33,6 +34,9 @@ union record {
 	struct free_event free;
 	struct resize_event resize;
 	struct gradient_event gradient;
+	struct device_allocate_event device_allocate;
+	struct device_free_event device_free;
+	struct device_request_event device_request;
 	char bytes[sizeof(struct operator_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
@@ -52,13 +56,31 @@ static uint64_t bytes_of(uint8_t byte)
 	return byte & 0x80 ? (uint64_t)(byte & 0x7f) << 16 : byte;
 }
 
+/* One of four devices, the CPU among them. */
+static uint8_t device_type_of(const uint8_t *command)
+{
+	static const uint8_t types[] = {DEVICE_CPU, DEVICE_CUDA, DEVICE_CUDA, DEVICE_PINNED};
+
+	return types[command[4] >> 6];
+}
+
+static struct tensor_argument tensor_of(uint8_t address, const uint8_t *command)
+{
+	return (struct tensor_argument){
+		.data = address_of(address),
+		.bytes = bytes_of(command[6]),
+		.device_type = device_type_of(command),
+		.device_index = command[4] >> 6 == 2,
+	};
+}
+
 static uint32_t put_tensors(void *at, const uint8_t *command)
 {
 	struct tensor_argument *tensors = at;
 	uint32_t count = command[4] % (TENSORS_MAX + 1);
 
 	for (uint32_t i = 0; i < count; i++)
-		tensors[i] = (struct tensor_argument){address_of((uint8_t)(command[5] >> i)), bytes_of(command[6])};
+		tensors[i] = tensor_of((uint8_t)(command[5] >> i), command);
 	return count;
 }
 
@@ -90,15 +112,38 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->event.size = sizeof(record->free);
 		break;
 	case EVENT_RESIZE:
-		record->resize.address = address_of(command[5]);
-		record->resize.before.bytes = bytes_of(command[4]);
+		record->resize.before = tensor_of(command[5], command);
 		record->resize.bytes_after = bytes_of(command[6]);
 		record->event.size = sizeof(record->resize);
 		break;
 	case EVENT_GRADIENT:
-		record->gradient.variable = (struct tensor_argument){address_of(command[5]), bytes_of(command[6])};
-		record->gradient.gradient = (struct tensor_argument){address_of(command[7]), bytes_of(command[6])};
+		record->gradient.variable = tensor_of(command[5], command);
+		record->gradient.gradient = tensor_of(command[7], command);
 		record->event.size = sizeof(record->gradient);
+		break;
+	case EVENT_DEVICE_ALLOCATE:
+		record->device_allocate.address = address_of(command[5]);
+		record->device_allocate.bytes = bytes_of(command[6]);
+		record->device_allocate.stack = command[7] & 7;
+		record->device_allocate.allocated = bytes_of(command[7]);
+		record->device_allocate.device_type = device_type_of(command);
+		record->device_allocate.device_index = command[4] >> 6 == 2;
+		record->event.size = sizeof(record->device_allocate);
+		break;
+	case EVENT_DEVICE_FREE:
+		record->device_free.address = address_of(command[5]);
+		record->device_free.bytes = bytes_of(command[6]);
+		record->device_free.allocated = bytes_of(command[7]);
+		record->device_free.device_type = device_type_of(command);
+		record->device_free.device_index = command[4] >> 6 == 2;
+		record->event.size = sizeof(record->device_free);
+		break;
+	case EVENT_DEVICE_REQUEST:
+		record->device_request.address = address_of(command[5]);
+		record->device_request.bytes = bytes_of(command[6]);
+		record->device_request.stream = command[7];
+		record->device_request.maker = command[4] & 3;
+		record->event.size = sizeof(record->device_request);
 		break;
 	default:
 		record->event.size = sizeof(record->event);
@@ -108,13 +153,13 @@ static void put_payload(union record *record, const uint8_t *command)
 
 static void send(struct model *model, const uint8_t *command, uint64_t time)
 {
+	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE, EVENT_RESIZE,
+		EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE, EVENT_DEVICE_REQUEST};
 	union record record;
 
 	memset(&record, 0, sizeof(record));
 	record.event.time_ns = time;
-	record.event.kind = command[0] % (EVENT_GRADIENT + 2);
-	if (record.event.kind == EVENT_GRADIENT + 1)
-		record.event.kind = EVENT_THROW;
+	record.event.kind = kinds[command[0] % (sizeof(kinds) / sizeof(kinds[0]))];
 	/* The ends of a target are rare: everything after them counts for nothing. */
 	if (command[0] >= 250)
 		record.event.kind = (uint16_t)(EVENT_FINALIZE + command[0] % 3);
@@ -150,10 +195,30 @@ static void check_block(const struct rank *rank, const struct block *block)
 	}
 }
 
+static void check_devices(const struct rank *rank)
+{
+	uint64_t peak = 0;
+
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		const struct device *device = &rank->devices[i];
+
+		require(i == 0 || strcmp(rank->devices[i - 1].name, device->name) < 0);
+		require(device->reported || !device->peak_bytes);
+		require(device->has_totals || device->peak.total == device->peak_bytes);
+		require(device->has_totals || device->current.total <= device->peak_bytes);
+		require(device->peak.total >= device->peak_bytes);
+		peak += device->peak_bytes;
+	}
+	require(peak == rank->peak_bytes);
+}
+
 static void check_rank(const struct rank *rank)
 {
-	uint64_t peak = 0, live_at_peak = 0;
+	uint64_t peak[DEVICE_TYPES_MAX] = {0}, live_at_peak[DEVICE_TYPES_MAX] = {0};
 	int64_t task = 0, start = 0;
+
+	check_devices(rank);
+	require(arrlenu(rank->devices) <= DEVICE_TYPES_MAX);
 
 	for (size_t i = 0; i < arrlenu(rank->runs); i++)
 		if (rank->runs[i].task != TASK_NONE)
@@ -163,14 +228,18 @@ static void check_rank(const struct rank *rank)
 		const struct block *block = &rank->blocks[i];
 
 		check_block(rank, block);
-		require(block->start >= start && block->peak_bytes >= peak && block->used_bytes <= block->peak_bytes);
+		require(block->device < arrlenu(rank->devices) && rank->devices[block->device].reported);
+		require(block->start >= start && block->used_bytes <= block->peak_bytes);
+		require(block->peak_bytes >= peak[block->device]);
 		start = block->start;
-		peak = block->peak_bytes;
-		if (block_alive_at(block, rank->devices[0].peak_order))
-			live_at_peak += block->bytes;
+		peak[block->device] = block->peak_bytes;
+		if (block_alive_at(block, rank->devices[block->device].peak_order))
+			live_at_peak[block->device] += block->bytes;
 	}
-	require(peak <= rank->peak_bytes && live_at_peak <= rank->peak_bytes);
-	require(rank->devices[0].peak.total == rank->peak_bytes && rank->devices[0].current.total <= rank->peak_bytes);
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		require(peak[i] <= rank->devices[i].peak_bytes);
+		require(rank->devices[i].has_totals || live_at_peak[i] <= rank->devices[i].peak_bytes);
+	}
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));
 }
@@ -181,7 +250,7 @@ static const uint32_t FLAGS_OF[8] = {[3] = OPERATOR_LIFT, [4] = OPERATOR_RANGE_B
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct model_options options = {.all_blocks = size && data[0] & 1};
+	struct model_options options = {.all_blocks = size && data[0] & 1, .devices.all = size && data[0] & 8};
 	struct model *model = model_new(&options);
 	FILE *nowhere = fopen("/dev/null", "w");
 

@@ -382,12 +382,12 @@ int memory_free(struct target_state *target, const struct free_event *event)
 
 /* --- devices -------------------------------------------------------------------- */
 
-/* What an allocator says of itself: what it has given out, `change` more than before, and what it holds. */
-static void totals_take(struct device_state *state, uint64_t allocated, uint64_t reserved, uint64_t change)
+/* What an allocator says of itself: what it has given out, and had before the block at hand, and what it holds. */
+static void totals_take(struct device_state *state, uint64_t before, uint64_t allocated, uint64_t reserved)
 {
 	if (!state->device.has_totals)
-		state->before = allocated - change;
-	else if (state->allocated + change != allocated)
+		state->before = before;
+	else if (state->allocated != before)
 		state->device.unexplained_totals++;
 	state->device.has_totals = true;
 	state->allocated = allocated;
@@ -407,7 +407,9 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 
 	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
 		return 0;
-	totals_take(&target->devices[given.place.device], event->allocated, event->reserved, event->bytes);
+	totals_take(&target->devices[given.place.device],
+		event->allocated > event->bytes ? event->allocated - event->bytes : 0, event->allocated,
+		event->reserved);
 	return block_give(target, &given);
 }
 
@@ -439,7 +441,7 @@ int memory_device_free(struct target_state *target, const struct device_free_eve
 
 	if (error || event->device_type == DEVICE_CPU || place.device == DEVICES_MAX)
 		return error;
-	totals_take(&target->devices[place.device], event->allocated, event->reserved, -event->bytes);
+	totals_take(&target->devices[place.device], event->allocated + event->bytes, event->allocated, event->reserved);
 	index = address_live(target, place);
 	if (index == NONE && place.address && !target->result.from_start) {
 		preexisting_add(target, event, place);

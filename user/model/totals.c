@@ -14,12 +14,20 @@ bool allocation_is_reported(const struct target_state *target, const struct allo
 	return target->devices[allocation->device].device.reported;
 }
 
-/* What an allocation adds to the totals: nothing when the allocator does not own it. */
+/* What an allocation is in the totals: nothing when the allocator does not own it. */
 static uint64_t allocation_counted_bytes(const struct allocation *allocation)
 {
 	if ((allocation->flags & ALLOCATION_EXTERNAL) && !(allocation->flags & ALLOCATION_TRACKED))
 		return 0;
 	return allocation_total_bytes(allocation);
+}
+
+/* By how much it moves them: where an allocator tells its own, only what that gave out is in them. */
+static uint64_t allocation_moved_bytes(const struct target_state *target, const struct allocation *allocation)
+{
+	if (target->devices[allocation->device].device.has_totals)
+		return allocation->allocated_bytes;
+	return allocation_counted_bytes(allocation);
 }
 
 /* One device while its events are gone through. */
@@ -72,13 +80,14 @@ static void moment_count(struct running *running, uint32_t index)
 	const struct target_state *target = running->passes->target;
 	const struct moment *moment = &target->moments[index];
 	const struct allocation *allocation = &target->allocations[moment->allocation];
+	uint64_t bytes = allocation_moved_bytes(target, allocation), live = running->now.live_bytes;
 	uint32_t run = public_run_of(running->passes, moment->run);
 
 	runs_fill(running, moment->runs_started);
 	if (moment->is_free) {
-		running->now.live_bytes -= allocation_counted_bytes(allocation);
+		running->now.live_bytes = live > bytes ? live - bytes : 0;
 	} else {
-		running->now.live_bytes += allocation_counted_bytes(allocation);
+		running->now.live_bytes += bytes;
 		peak_note(running, index + 1, allocation->start_time_ns, run);
 	}
 	if (run != NONE)

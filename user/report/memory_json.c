@@ -41,7 +41,7 @@ static const struct {
 	{"thread_state", LOSS_THREAD_STATE}};
 
 static const char *const LIMITATIONS[] = {
-	"Sizes are those of live blocks; memory that the allocator holds beside them is not in the report.",
+	"Sizes are those of live blocks; what an allocator holds beside them is a total only (live.devices).",
 	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
 	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
 	"Categories are known from phases and from gradients being stored; modules are not named.",
