@@ -63,6 +63,8 @@ PAIRS = (
     Pair("aten.index_add.default", "aten.index_add_.default", ("backward",), BACKWARD, "derivative of index_select"),
     Pair("aten.masked_scatter.default", "aten.masked_scatter_.default", ("backward",), BACKWARD,
          "derivative of masked_select"),
+    # The same of take, in 2.0 and later.
+    Pair("aten.put.default", "aten.put_.default", ("backward",), BACKWARD, "derivative of take"),
     # reshape of 2.0 and later: _reshape_alias, or view where an argument is subclass-like (TensorShape.cpp): no row.
     Pair("aten.view.default", "aten._reshape_alias.default", ("forward", "recompute", "backward", "optimizer"), r"",
          "reshape"),
