@@ -47,6 +47,7 @@ struct hook_set {
 
 struct library_plan {
 	enum library_role role;
+	bool torch_planned; /* torch_plan_make was here */
 	char *build_id;
 	struct elf_file *elf;
 
