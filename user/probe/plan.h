@@ -59,7 +59,6 @@ struct library_plan {
 
 	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
 	struct torch_layout *torch;       /* NULL: unknown, or torch_plan_make has not been here */
-	bool torch_planned;               /* it has */
 	struct python_layout *python;     /* NULL: unknown version */
 	uint64_t keys_got;                /* address in the file, 0: not found */
 	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
