@@ -103,6 +103,7 @@ static void target_free(struct target_state *target)
 	arrfree(target->live_segments);
 	arrfree(target->segment_moments);
 	hmfree(target->kernel_index);
+	hmfree(target->allocators);
 	free(target->target_json);
 	free(target->end_json);
 	rank_free(&target->result);

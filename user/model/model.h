@@ -160,7 +160,7 @@ struct segment {
 	bool mapped;         /* physical memory at an address of its own (expandable segments) */
 	bool registered;     /* host memory that was there before */
 	bool pooled;         /* from a pool of the driver, in the order of a stream */
-	bool has_blocks;     /* the allocator of blocks took it */
+	bool has_blocks;     /* the allocator of blocks took it, or another from the same place */
 	bool certain;        /* the call was seen to succeed, or the allocator confirmed it */
 };
 

@@ -68,6 +68,12 @@ static bool live_overlaps(const struct target_state *target, uint64_t address, u
 	       target->result.segments[target->live_segments[behind]].address - address < bytes;
 }
 
+/* What an allocator calls for is its own, though no block may lie in it yet. */
+static bool is_of_allocator(const struct target_state *target, const struct segment *segment)
+{
+	return segment->has_blocks || hmgeti(((struct target_state *)target)->allocators, segment->caller) >= 0;
+}
+
 static void moment_add(struct target_state *target, uint32_t segment, bool is_end)
 {
 	struct segment_moment moment = {segment, is_end};
@@ -114,12 +120,29 @@ static void segment_begin(struct target_state *target, struct thread *thread, co
 
 /* --- calls ------------------------------------------------------------------------ */
 
+/* Where nothing told the device: threads begin with the first; of one from before the trace only if it is the only one.
+ */
+static uint8_t device_guess(struct target_state *target, uint8_t type)
+{
+	uint8_t only = DEVICES_MAX;
+	size_t count = 0;
+
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		if (target->devices[i].device.type == type) {
+			only = (uint8_t)i;
+			count++;
+		}
+	if (!count || target->result.from_start)
+		return device_find(target, type, 0);
+	return count == 1 ? only : DEVICES_MAX;
+}
+
 static uint8_t device_of(struct target_state *target, const struct segment_event *event)
 {
 	if (event->memory == SEGMENT_HOST)
 		return device_find(target, DEVICE_PINNED, 0);
 	if (event->device_index == SEGMENT_DEVICE_UNKNOWN)
-		return DEVICES_MAX;
+		return device_guess(target, event->device_type);
 	return device_find(target, event->device_type, event->device_index);
 }
 
@@ -246,7 +269,7 @@ static void release_note(
 		.in_operator = event->event.depth > 0,
 	};
 
-	if (!segment->has_blocks)
+	if (!is_of_allocator(target, segment))
 		return;
 	if (thread->release == NONE || target->result.releases[thread->release].device != segment->device) {
 		thread->release = (uint32_t)arrlenu(target->result.releases);
@@ -356,6 +379,7 @@ static uint32_t segment_confirm(struct target_state *target, struct thread *thre
 void segment_block(struct target_state *target, struct thread *thread, uint8_t device, uint64_t address, uint64_t more)
 {
 	uint32_t index = more ? segment_confirm(target, thread, address, more) : NONE;
+	struct segment *segment;
 
 	if (more)
 		doubt_end(target, thread, false);
@@ -367,9 +391,11 @@ void segment_block(struct target_state *target, struct thread *thread, uint8_t d
 		index = live_at(target, address);
 	if (index == NONE)
 		return;
-	target->result.segments[index].has_blocks = true;
-	if (target->result.segments[index].device == DEVICES_MAX)
-		target->result.segments[index].device = device;
+	segment = &target->result.segments[index];
+	segment->has_blocks = true;
+	segment->device = device;
+	if (segment->caller && hmgeti(target->allocators, segment->caller) < 0)
+		hmput(target->allocators, segment->caller, true);
 }
 
 /* --- out of memory ------------------------------------------------------------------------ */
@@ -395,7 +421,7 @@ static struct range *held_ranges(const struct target_state *target, uint8_t devi
 		const struct segment *segment = &target->result.segments[target->live_segments[i]];
 		struct range range = {segment->address, segment->address + segment->bytes};
 
-		if (!segment->has_blocks && !(segment->mapped && mapped && arrlast(ranges).end == range.address))
+		if (!is_of_allocator(target, segment))
 			continue;
 		if (segment->device != device && segment->device != DEVICES_MAX)
 			continue;
@@ -532,23 +558,6 @@ int segments_become_blocks(struct target_state *target)
 	return error;
 }
 
-/* Where nothing told the device: threads begin with the first; of one from before the trace only if it is the only one.
- */
-static uint8_t device_guess(struct target_state *target, uint8_t type)
-{
-	uint8_t only = DEVICES_MAX;
-	size_t count = 0;
-
-	for (size_t i = 0; i < arrlenu(target->devices); i++)
-		if (target->devices[i].device.type == type) {
-			only = (uint8_t)i;
-			count++;
-		}
-	if (!count || target->result.from_start)
-		return device_find(target, type, 0);
-	return count == 1 ? only : DEVICES_MAX;
-}
-
 static void devices_guess(struct target_state *target)
 {
 	struct rank *rank = &target->result;
@@ -566,6 +575,8 @@ void segments_finish(struct target_state *target)
 	for (size_t i = 0; i < hmlenu(target->threads); i++)
 		doubt_end(target, target->threads[i].value, false);
 	devices_guess(target);
+	for (size_t i = 0; i < arrlenu(target->result.segments); i++)
+		target->result.segments[i].has_blocks = is_of_allocator(target, &target->result.segments[i]);
 }
 
 /* Bytes held of each device, and of them those outside the allocator of blocks. */

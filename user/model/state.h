@@ -203,6 +203,10 @@ struct target_state {
 	struct segment_moment *segment_moments; /* stb_ds */
 	struct {
 		uint64_t key;
+		bool value;
+	} * allocators; /* stb_ds map: callers whose segments have blocks of an allocator */
+	struct {
+		uint64_t key;
 		uint32_t value;
 	} * kernel_index; /* stb_ds map: stub or launcher to index into result.kernels */
 
