@@ -239,8 +239,7 @@ int device_reported(struct pt_regs *context)
 {
 	struct hit hit;
 
-	if ((__u8)arch_register(context, 4) == DEVICE_CPU ||
-		!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+	if ((__u8)arch_register(context, 4) == DEVICE_CPU || !hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	if ((__s64)arch_register(context, 1) >= 0)
 		return device_allocated(&hit, context);

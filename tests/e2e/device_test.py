@@ -66,6 +66,8 @@ def test_totals_are_the_allocators_own_after_every_step(context, settings):
         check_equal(facts["unexplained_totals"], 0, f"unexplained totals of {device}")
         reserved = [line["devices"][index]["reserved"] for line in lines]
         check(facts["reserved_peak_bytes"] >= max(reserved), f"{device} reserved {facts}, the job said {reserved}")
+    check_equal(report.live["target"]["device_allocator"], "native", "allocator of devices")
+    check_equal(report.live["target"]["environment"], SETTINGS[settings], "environment of the target")
     invariants.check_schema(report)
 
 
@@ -128,6 +130,15 @@ def test_device_option_chooses_what_is_reported(context):
                         "all": both | {"cpu"}}, "devices")
 
 
+@test
+def test_devices_without_memory_are_told_with_those_that_have_some(context):
+    context.trace_run(os.path.join(JOBS, "inplace_out.py"))
+    process = context.run(context.hdtrace, "report", context.path("out"), "-o", context.path("again"), "--device", "cuda")
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    check("no memory was seen on the devices of --device, only on cpu" in process.err, process)
+    check(not os.path.exists(context.report("again").path("memory.csv")), "there is a CSV without a row")
+
+
 @test(root="cuda", device="cuda")
 def test_device_option_of_run_leaves_the_cpus_allocator_alone(context):
     report, _ = trace(context, "caching", "pinning", options=("--device", "cuda"))
@@ -172,6 +183,7 @@ def test_the_asynchronous_back_end_is_told_and_its_memory_is_external(context):
     check_equal(process.code, COMPLETE, f"exit code of {process}")
     report = context.report()
     check_equal(report.live["target"]["environment"], ASYNC, "environment of the target")
+    check_equal(report.live["target"]["device_allocator"], "cudaMallocAsync", "allocator of devices")
     check(any("cudaMallocAsync" in line for line in report.json["limitations"]), report.json["limitations"])
 
 

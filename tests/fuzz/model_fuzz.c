@@ -153,8 +153,9 @@ static void put_payload(union record *record, const uint8_t *command)
 
 static void send(struct model *model, const uint8_t *command, uint64_t time)
 {
-	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE, EVENT_RESIZE,
-		EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE, EVENT_DEVICE_REQUEST};
+	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE,
+		EVENT_RESIZE, EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE,
+		EVENT_DEVICE_REQUEST};
 	union record record;
 
 	memset(&record, 0, sizeof(record));

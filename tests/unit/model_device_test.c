@@ -50,8 +50,8 @@ Test(names, are_pytorchs)
 		uint8_t type, index;
 		const char *name;
 	} devices[] = {{DEVICE_CPU, 0, "cpu"}, {DEVICE_CUDA, 0, "cuda:0"}, {DEVICE_CUDA, 15, "cuda:15"},
-		{DEVICE_HIP, 1, "hip:1"}, {DEVICE_XPU, 2, "xpu:2"}, {DEVICE_PRIVATE, 3, "npu:3"}, {DEVICE_PINNED, 0, "pinned"},
-		{254, 255, "device254:255"}};
+		{DEVICE_HIP, 1, "hip:1"}, {DEVICE_XPU, 2, "xpu:2"}, {DEVICE_PRIVATE, 3, "npu:3"},
+		{DEVICE_PINNED, 0, "pinned"}, {254, 255, "device254:255"}};
 	char name[DEVICE_NAME_BYTES];
 
 	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
@@ -60,8 +60,8 @@ Test(names, are_pytorchs)
 
 Test(choices, are_one_word_or_a_list_of_names)
 {
-	static const char *const wrong[] = {"", "gpu", "cuda:", "cuda:x", "cuda:256", "cuda:-1", "cuda:1x", "cpu:0", "pinned:0",
-		",", "cuda,", ",cuda", "cuda,,cpu", "auto,cpu", "cuda :0",
+	static const char *const wrong[] = {"", "gpu", "cuda:", "cuda:x", "cuda:256", "cuda:-1", "cuda:1x", "cpu:0",
+		"pinned:0", ",", "cuda,", ",cuda", "cuda,,cpu", "auto,cpu", "cuda :0",
 		"cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu"};
 	struct device_choice choice = choice_of("cuda:1,privateuseone,pinned");
 
@@ -189,7 +189,8 @@ Test(blocks, may_be_freed_on_another_thread)
 	cr_assert(eq(sz, arrlenu(rank->blocks), 2));
 	cr_expect(eq(i64, rank->blocks[0].end, 1));
 	cr_expect(eq(u32, rank->blocks[1].generation, 1));
-	cr_expect(eq(int, rank->blocks[0].category, CATEGORY_ACTIVATION), "no workspace: its frame is another thread's");
+	cr_expect(
+		eq(int, rank->blocks[0].category, CATEGORY_ACTIVATION), "no workspace: its frame is another thread's");
 	model_free(trace.model);
 }
 
@@ -214,8 +215,8 @@ Test(blocks, of_resized_storages_replace_each_other)
 
 	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x1000, 512);
-	grown.before = (struct tensor_argument){
-		.data = 0x1000, .bytes = 500, .device_type = DEVICE_CUDA, .device_index = 0};
+	grown.before =
+		(struct tensor_argument){.data = 0x1000, .bytes = 500, .device_type = DEVICE_CUDA, .device_index = 0};
 	grown.event = trace_event(&trace, EVENT_RESIZE, sizeof(grown), 0);
 	trace.error = model_event(trace.model, &grown.event);
 	device_allocate(&trace, 0, 0x4000, 5120);
@@ -260,7 +261,8 @@ Test(workspaces, of_a_library_live_on_without_being_results)
 	cr_expect(eq(u64, rank->blocks[1].end_plot, PLOT_NONE));
 	cr_expect(eq(int, rank->blocks[2].category, CATEGORY_WORKSPACE));
 	cr_expect(eq(i64, rank->blocks[2].end, 3));
-	cr_expect_str_eq(plot_format(text, block_end_task(&rank->blocks[2]), rank->blocks[2].end_plot), "2.999999999999");
+	cr_expect_str_eq(
+		plot_format(text, block_end_task(&rank->blocks[2]), rank->blocks[2].end_plot), "2.999999999999");
 	cr_expect(eq(u64, device_of(rank, "cuda:0")->peak.category[CATEGORY_WORKSPACE], 12 * MIB));
 	model_free(trace.model);
 }

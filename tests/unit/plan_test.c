@@ -28,8 +28,8 @@ Test(roles, follow_from_file_names)
 		{"/usr/lib/libtorch_cpu.so.1.13", LIBRARY_TORCH_CPU}, {"/a b/libc10.so.1.13 (deleted)", LIBRARY_C10},
 		{"libc10.so", LIBRARY_C10}, {"/x/libtorch_python.so.1.13", LIBRARY_TORCH_PYTHON},
 		{"/usr/bin/python3.11", LIBRARY_PYTHON}, {"/usr/lib/libpython3.11.so.1.0", LIBRARY_PYTHON},
-		{"/usr/lib/libtorch.so.1.13", LIBRARY_NONE}, {"/usr/lib/libc10_cuda.so", LIBRARY_C10_CUDA}, {"/libtorch_cuda.so.2.6", LIBRARY_TORCH_CUDA},
-		{"/libtorch_cuda_linalg.so", LIBRARY_NONE},
+		{"/usr/lib/libtorch.so.1.13", LIBRARY_NONE}, {"/usr/lib/libc10_cuda.so", LIBRARY_C10_CUDA},
+		{"/libtorch_cuda.so.2.6", LIBRARY_TORCH_CUDA}, {"/libtorch_cuda_linalg.so", LIBRARY_NONE},
 		{"/libtorch_cpu.so/libm.so.6", LIBRARY_NONE}, {"/usr/lib/libc.so.6", LIBRARY_NONE}, {"", LIBRARY_NONE},
 		{"/", LIBRARY_NONE}};
 
@@ -233,7 +233,8 @@ Test(plan, of_the_allocator_needs_the_functions_of_the_cpus)
 	cr_assert_eq(arrlen(plan.points), 0);
 	cr_assert(finding_has(&plan, false, "ProfiledCPUMemoryReporter::New is missing"));
 	for (ptrdiff_t i = 0; i < arrlen(plan.findings); i++)
-		cr_assert(plan.findings[i].remedy && plan.findings[i].fatal == !strstr(plan.findings[i].what, "report"));
+		cr_assert(
+			plan.findings[i].remedy && plan.findings[i].fatal == !strstr(plan.findings[i].what, "report"));
 	library_plan_free(&plan);
 }
 

@@ -25,15 +25,16 @@ Test(operands, are_registers_and_memory_near_them)
 	struct usdt_operand operand;
 
 	for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++) {
-		cr_assert_eq(usdt_operand_parse(operands[i].text, operands[i].index, &operand), 0, "%s", operands[i].text);
+		cr_assert_eq(
+			usdt_operand_parse(operands[i].text, operands[i].index, &operand), 0, "%s", operands[i].text);
 		cr_expect(memcmp(&operand, &operands[i].operand, sizeof(operand)) == 0, "%s", operands[i].text);
 	}
 }
 
 Test(operands, of_other_kinds_are_refused)
 {
-	static const char *const texts[] = {"4@%eax", "-1@%dl", "8@$5", "8@%xmm0", "8@", "8@8(%rax", "8@x(%rax)", "8@8(%rax,%rbx)",
-		"8@99999999999(%rax)", "8@5x(%rax)", "@%rax", "8%rax", "8@%raxx", "8@%ra"};
+	static const char *const texts[] = {"4@%eax", "-1@%dl", "8@$5", "8@%xmm0", "8@", "8@8(%rax", "8@x(%rax)",
+		"8@8(%rax,%rbx)", "8@99999999999(%rax)", "8@5x(%rax)", "@%rax", "8%rax", "8@%raxx", "8@%ra"};
 	struct usdt_operand operand;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

@@ -320,7 +320,8 @@ static bool thread_has_run(const struct thread *thread, uint32_t run)
 }
 
 /* Close what is alive at a place, which its allocator has taken back. */
-static void block_take(struct target_state *target, struct thread *thread, const struct event *event, struct place place)
+static void block_take(
+	struct target_state *target, struct thread *thread, const struct event *event, struct place place)
 {
 	struct address_state *state = address_find(target, place);
 	uint32_t index = state->live;

@@ -137,7 +137,8 @@ struct device {
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
-	uint64_t *streams;           /* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
+	uint64_t *streams; /* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0,
+	                      the default */
 };
 
 struct rank {

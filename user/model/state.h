@@ -158,7 +158,7 @@ struct address_state {
 
 struct target_state {
 	uint16_t target;
-	bool ended;      /* nothing counts any more */
+	bool ended;                         /* nothing counts any more */
 	bool all_blocks;                    /* of the options */
 	const struct device_choice *choice; /* of the options */
 	uint32_t steps;
@@ -264,14 +264,14 @@ struct run_totals {
 /* Shared by the passes at the end. */
 struct passes {
 	struct target_state *target;
-	uint32_t *resolved;     /* for each run: run_resolve */
-	uint32_t *use_start;    /* for each run and one more: its slice of used */
-	uint32_t *used;         /* allocations, grouped by run, each once for a run */
-	uint32_t *made;         /* for each run: blocks it made that outlive it */
-	int64_t *task;          /* for each run: its index or TASK_NONE */
-	uint32_t *tasks_before; /* for each run and one more: tasks among the runs before it */
-	uint32_t *public_run;   /* for each run: index into rank.runs, NONE: not there */
-	uint32_t *row;          /* for each allocation: index into rank.blocks, NONE: no row */
+	uint32_t *resolved;         /* for each run: run_resolve */
+	uint32_t *use_start;        /* for each run and one more: its slice of used */
+	uint32_t *used;             /* allocations, grouped by run, each once for a run */
+	uint32_t *made;             /* for each run: blocks it made that outlive it */
+	int64_t *task;              /* for each run: its index or TASK_NONE */
+	uint32_t *tasks_before;     /* for each run and one more: tasks among the runs before it */
+	uint32_t *public_run;       /* for each run: index into rank.runs, NONE: not there */
+	uint32_t *row;              /* for each allocation: index into rank.blocks, NONE: no row */
 	struct run_totals **totals; /* for each device that is reported, for each public run; NULL for others */
 };
 

@@ -63,7 +63,7 @@ static void peak_note(struct running *running, uint32_t order, uint64_t time_ns,
 	running->device->peak_run = run;
 }
 
-static uint64_t bytes_before(const struct target_state *target, uint8_t device)
+static uint64_t bytes_before(const struct target_state *target, size_t device)
 {
 	uint64_t bytes = 0;
 
@@ -94,7 +94,7 @@ static void moment_count(struct running *running, uint32_t index)
 		running->totals[run] = running->now;
 }
 
-static void device_total(struct passes *passes, uint8_t device)
+static void device_total(struct passes *passes, size_t device)
 {
 	struct target_state *target = passes->target;
 	struct running running = {.passes = passes, .device = &target->devices[device].device};
@@ -117,7 +117,7 @@ void passes_total(struct passes *passes)
 	struct rank *rank = &target->result;
 
 	arrzero(passes->totals, arrlenu(target->devices));
-	for (uint8_t device = 0; device < arrlenu(target->devices); device++) {
+	for (size_t device = 0; device < arrlenu(target->devices); device++) {
 		if (!target->devices[device].device.reported)
 			continue;
 		device_total(passes, device);

@@ -136,8 +136,8 @@ enum library_role library_role_of(const char *path)
 
 const char *library_role_name(enum library_role role)
 {
-	static const char *const role_names[LIBRARY_ROLES] = {
-		"none", "libc10", "libtorch_cpu", "libtorch_python", "libstdc++", "libc10_cuda", "libtorch_cuda", "Python"};
+	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python",
+		"libstdc++", "libc10_cuda", "libtorch_cuda", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -76,8 +76,7 @@ static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 	return 0;
 }
 
-static int usdt_point_plan(
-	struct library_plan *plan, const struct catalogue_usdt *row, const struct elf_usdt *usdt)
+static int usdt_point_plan(struct library_plan *plan, const struct catalogue_usdt *row, const struct elf_usdt *usdt)
 {
 	struct plan_point point = {.program = row->program, .full_only = true, .described = true};
 	uint64_t address;
@@ -104,8 +103,8 @@ static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row
 			continue;
 		error = usdt_point_plan(plan, row, &usdt);
 		if (error == -ENOTSUP || error == -ENOENT)
-			plan_find(plan, false, false, row->without, "USDT %s:%s cannot be used: %s",
-				row->provider, row->name, usdt.arguments);
+			plan_find(plan, false, false, row->without, "USDT %s:%s cannot be used: %s", row->provider,
+				row->name, usdt.arguments);
 		else if (error)
 			return error;
 		else

@@ -55,13 +55,13 @@ struct library_plan {
 	char **operator_names;           /* stb_ds */
 	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
-	int version_major, version_minor;   /* of PyTorch or CPython; 0.0: unknown */
-	struct torch_layout *torch;         /* NULL: unknown, or torch_plan_make has not been here */
-	bool torch_planned;                 /* it has */
-	struct python_layout *python;       /* NULL: unknown version */
-	uint64_t keys_got;                  /* address in the file, 0: not found */
-	uint64_t python_runtime;            /* address of _PyRuntime in the file, 0: not found */
-	struct python_types python_types;   /* addresses in the file */
+	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
+	struct torch_layout *torch;       /* NULL: unknown, or torch_plan_make has not been here */
+	bool torch_planned;               /* it has */
+	struct python_layout *python;     /* NULL: unknown version */
+	uint64_t keys_got;                /* address in the file, 0: not found */
+	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
+	struct python_types python_types; /* addresses in the file */
 
 	struct plan_finding *findings; /* stb_ds */
 };

@@ -219,8 +219,8 @@ static void json_variable(yajl_gen json, const char *key, const struct process *
 static void json_environment(yajl_gen json, const struct process *process)
 {
 	static const char *const names[] = {"ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING",
-		"PYTORCH_NPU_ALLOC_CONF"};
+		"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+		"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NPU_ALLOC_CONF"};
 
 	json_key(json, "environment");
 	yajl_gen_map_open(json);
@@ -231,6 +231,25 @@ static void json_environment(yajl_gen json, const struct process *process)
 			json_text(json, names[index], value);
 	}
 	yajl_gen_map_close(json);
+}
+
+/*
+ * The back end of the allocator of devices, by its settings; NULL: there is none.
+ * Format: PyTorch's notes on CUDA semantics, "option:value,…".
+ */
+static void json_device_allocator(yajl_gen json, const struct target *target)
+{
+	static const char option[] = "backend:";
+	const char *settings = process_environment(&target->process, "PYTORCH_CUDA_ALLOC_CONF");
+	const char *backend = settings ? strstr(settings, option) : NULL;
+
+	json_key(json, "device_allocator");
+	if (!target->libraries[LIBRARY_C10_CUDA]) {
+		yajl_gen_null(json);
+		return;
+	}
+	backend = backend ? backend + strlen(option) : "native";
+	yajl_gen_string(json, (const unsigned char *)backend, strcspn(backend, ","));
 }
 
 static void json_libraries(yajl_gen json, const struct target *target)
@@ -270,6 +289,7 @@ int target_describe(struct session *session, struct target *target)
 	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
 	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
 	json_environment(json, &target->process);
+	json_device_allocator(json, target);
 	json_flag(json, "from_start", target->from_start);
 	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
 	json_text(json, "level", level_name(session));

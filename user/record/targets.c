@@ -227,8 +227,8 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
-static void code_find(const struct target *target, const struct mapped_file *files, enum library_role role,
-	__u64 *start, __u64 *end)
+static void code_find(
+	const struct target *target, const struct mapped_file *files, enum library_role role, __u64 *start, __u64 *end)
 {
 	const struct mapped_file *file = target->libraries[role] ? library_file_of(files, target, role) : NULL;
 

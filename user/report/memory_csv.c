@@ -41,8 +41,8 @@ static void write_numbers(FILE *file, const struct block *block, const char *poo
 	char start[PLOT_TEXT_BYTES], end[PLOT_TEXT_BYTES];
 
 	fprintf(file, "%" PRId64 ",%" PRId64 ",%s,%s,0x%" PRIx64 ",%u,", block->start, block->end,
-		plot_format(start, block->start, block->start_plot), plot_format(end, block_end_task(block), block->end_plot),
-		block->address, block->stream);
+		plot_format(start, block->start, block->start_plot),
+		plot_format(end, block_end_task(block), block->end_plot), block->address, block->stream);
 	text_write_csv(file, pool_name);
 	fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", block->bytes, block->used_bytes, block->peak_bytes);
 }

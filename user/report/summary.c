@@ -132,7 +132,8 @@ static void write_categories(FILE *out, const struct device *device)
 			100.0 * (double)bytes / (double)device->peak.total);
 	}
 	if (device->has_totals)
-		fprintf(out, "  of %s that the allocator held at most\n", size_format(size, device->reserved_peak_bytes));
+		fprintf(out, "  of %s that the allocator held at most\n",
+			size_format(size, device->reserved_peak_bytes));
 }
 
 /* Keep the largest blocks, largest first; of equal ones the older. */
