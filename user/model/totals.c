@@ -75,6 +75,20 @@ static uint64_t bytes_before(const struct target_state *target, size_t device)
 	return bytes;
 }
 
+/* Believe what the allocator told until so many moments; returns the place of the next correction. */
+static size_t corrections_apply(struct running *running, size_t device, size_t place, uint32_t moments)
+{
+	const struct target_state *target = running->passes->target;
+
+	for (; place < arrlenu(target->corrections) && target->corrections[place].moments <= moments; place++) {
+		if (target->corrections[place].device != device)
+			continue;
+		running->now.live_bytes = target->corrections[place].live_bytes;
+		peak_note(running, target->corrections[place].moments, target->corrections[place].time_ns, NONE);
+	}
+	return place;
+}
+
 static void moment_count(struct running *running, uint32_t index)
 {
 	const struct target_state *target = running->passes->target;
@@ -98,15 +112,18 @@ static void device_total(struct passes *passes, size_t device)
 {
 	struct target_state *target = passes->target;
 	struct running running = {.passes = passes, .device = &target->devices[device].device};
+	size_t correction = 0;
 
 	arrzero(passes->totals[device], arrlenu(target->result.runs));
 	running.totals = passes->totals[device];
 	running.now.live_bytes = bytes_before(target, device);
 	running.device->peak_run = NONE;
 	peak_note(&running, 0, target->result.first_time_ns, passes->public_run[RUN_PREEXISTING]);
-	for (uint32_t i = 0; i < arrlenu(target->moments); i++)
+	for (uint32_t i = 0; i < arrlenu(target->moments); i++) {
+		correction = corrections_apply(&running, device, correction, i);
 		if (target->allocations[target->moments[i].allocation].device == device)
 			moment_count(&running, i);
+	}
 	runs_fill(&running, (uint32_t)arrlenu(target->runs));
 	running.device->current.total = running.now.live_bytes;
 }
