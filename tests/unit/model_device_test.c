@@ -347,7 +347,9 @@ Test(totals, that_do_not_follow_make_the_report_incomplete)
 	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x1000, 512);
 	trace.allocated += 512; /* a block whose event was lost */
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x3000, 512);
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x4000, 512);
 	rank = trace_finish(&trace);
 	cr_expect(eq(u64, device_of(rank, "cuda:0")->unexplained_totals, 1));
