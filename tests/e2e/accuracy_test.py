@@ -21,6 +21,13 @@ EXCEPTIONS = {
     "inference": {"tasks": (60, 100), "extra_tasks": ANY, "rows": (60, 100)},
 }
 
+# The same where a later version differs: (root, job).
+ROOT_EXCEPTIONS = {
+    # quantile checks the range of its argument and selects; under a mode it does neither and sorts.
+    ("latest", "mathematics"): {"tasks": (99, 100), "extra_tasks": (0, 11), "rows": (97, 100), "extra": (0, 9),
+                                "users": (96, 100)},
+}
+
 # The same between the plain and the sparse hooks.
 HOOK_EXCEPTIONS = {
     # Plain hooks: add_ of a sparse tensor is seen as the add.out that it calls.
@@ -47,11 +54,12 @@ def check_figures(figures, faults, exceptions):
     check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
 
 
-def check_accuracy(context, job):
+def check_accuracy(context, job, root=None):
     report = context.traced(script(job))
     plain, _ = compare.compare(context.reference(script(job)), report.folder)
     say("with the mode's artefacts: " + "  ".join(f"{name} {value:.5g}" for name, value in plain.items()))
-    check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder), EXCEPTIONS.get(job, {}))
+    check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder),
+                  {**EXCEPTIONS.get(job, {}), **ROOT_EXCEPTIONS.get((root, job), {})})
 
 
 @test(each=ALL_JOBS, timeout=120)
@@ -66,7 +74,7 @@ def test_accuracy_in_2_6(context, job):
 
 @test(each=ALL_JOBS, timeout=240, root="latest")
 def test_accuracy_in_the_latest_version(context, job):
-    check_accuracy(context, job)
+    check_accuracy(context, job, "latest")
 
 
 @test(each=DEVICE_JOBS, timeout=240, root="cuda", device="cuda")
