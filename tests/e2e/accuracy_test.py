@@ -26,6 +26,14 @@ ROOT_EXCEPTIONS = {
     # quantile checks the range of its argument and selects; under a mode it does neither and sorts.
     ("latest", "mathematics"): {"tasks": (99, 100), "extra_tasks": (0, 11), "rows": (97, 100), "extra": (0, 9),
                                 "users": (96, 100)},
+    # More of the same as in 1.13.
+    ("cuda", "sparse_embeddings"): {"tasks": (84, 100), "users": (76, 100)},
+    # And a sparse gradient, which the mode refers to, is cloned instead of kept; to_dense has a Python form of its own.
+    ("latest", "sparse_embeddings"): {"tasks": (82, 100), "extra_tasks": (0, 2), "rows": (90, 100),
+                                      "lifetime": (93, 100), "users": (74, 100), "plot": (80, 100),
+                                      "phase": (97, 100), "leaf": (95, 100), "stack": (95, 100), "peak": (0.97, 1)},
+    # torch._dynamo is imported on the way: a record has 64 frames, those of the import system among them.
+    ("cuda", "threads_in_turns"): {"stack": (89, 100)},
 }
 
 # The same between the plain and the sparse hooks.
@@ -75,7 +83,7 @@ def test_accuracy(context, job):
 
 @test(each=ROOT_JOBS, timeout=240, root="cuda")
 def test_accuracy_in_2_6(context, job):
-    check_accuracy(context, job)
+    check_accuracy(context, job, "cuda")
 
 
 @test(each=ROOT_JOBS, timeout=240, root="latest")
