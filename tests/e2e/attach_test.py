@@ -30,13 +30,27 @@ def check_same_steps(got, want):
               f"{place}: got {names[place:place + 4]}, want {want[place:place + 4]}")
 
 
-@test
-def test_attach_in_the_middle_gives_the_operators_of_each_full_step(context):
+def check_attached_steps(context):
     job = context.trained("loop")
     tracer = context.attach(job, "--steps", "5").check_code(COMPLETE)
     say(tracer)
     check_same_steps(full_steps(context.report(), 3), steady_step(context))
     job.check_alive()
+
+
+@test
+def test_attach_in_the_middle_gives_the_operators_of_each_full_step(context):
+    check_attached_steps(context)
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_attach_in_the_middle_of_a_job_on_a_device_gives_its_operators(context):
+    check_attached_steps(context)
+
+
+@test(root="latest", timeout=240)
+def test_attach_in_the_middle_of_the_latest_version_gives_its_operators(context):
+    check_attached_steps(context)
 
 
 @test

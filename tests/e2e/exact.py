@@ -63,6 +63,8 @@ PAIRS = (
     Pair("aten.index_add.default", "aten.index_add_.default", ("backward",), BACKWARD, "derivative of index_select"),
     Pair("aten.masked_scatter.default", "aten.masked_scatter_.default", ("backward",), BACKWARD,
          "derivative of masked_select"),
+    # The same of take, in 2.0 and later.
+    Pair("aten.put.default", "aten.put_.default", ("backward",), BACKWARD, "derivative of take"),
     # reshape of 2.0 and later: _reshape_alias, or view where an argument is subclass-like (TensorShape.cpp): no row.
     Pair("aten.view.default", "aten._reshape_alias.default", ("forward", "recompute", "backward", "optimizer"), r"",
          "reshape"),
@@ -192,19 +194,19 @@ class Report:
 
 # --- undoing --------------------------------------------------------------------------
 
-def worked_on(row, want, got_identities):
+def worked_on(row, want, got):
     """The reference's block that the in-place form of row's operator works on, or None.
 
     It is replaced by the result: the operator is its last user and it is dead at
-    the next task. Of several such, the one that hdtrace has as a whole.
+    the next task. Of several such, the one that lives on in hdtrace.
     """
     found = [block for block in want.rows
              if block is not row and block.size == row.size and block.start < row.start and block.users
              and block.users[-1] == row.start and block.end is not None and row.start <= block.end <= row.start + 1]
-    whole = [block for block in found
-             if (block.start, block.size, -1 if row.end is None else row.end, tuple(block.users + row.users))
-             in got_identities]
-    return (whole or found or [None])[0]
+    alive = [block for block in found if any(
+        other.size == block.size and other.start == block.start and other.users[:len(block.users)] == block.users
+        and (other.end is None or other.end > block.end) for other in got.rows)]
+    return (alive or found or [None])[0]
 
 
 def align_tasks(want, got, hooks):
@@ -225,7 +227,6 @@ def undo_fallbacks(want, got, aligned):
 def undo_pairs(want, got, aligned):
     """Join the rows that only the functional forms make; faults where that cannot be."""
     faults = []
-    got_identities = {(row.start, *row.identity()) for row in got.rows}
     for place, (i, j) in enumerate(aligned):
         names = want.tasks[i]["node_name"], got.tasks[j]["node_name"]
         if names[0] == names[1]:
@@ -236,7 +237,7 @@ def undo_pairs(want, got, aligned):
             faults.append(("tasks", f"task {task['task_index']}: want {names[0]}, got {names[1]}, {place_of(task)}"))
             continue
         for row in [row for row in want.rows if row.start == place]:
-            block = worked_on(row, want, got_identities)
+            block = worked_on(row, want, got)
             if block:
                 block.take_over(row)
                 want.rows.remove(row)

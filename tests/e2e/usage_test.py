@@ -75,6 +75,23 @@ def test_doctor_looks_at_a_process(context):
     job.check_alive()
 
 
+def check_versions(context, *facts):
+    job = context.trained("loop")
+    process = context.run(context.hdtrace, "doctor", "-p", job.pid).check_code(COMPLETE)
+    for fact in (*facts, "layouts derived from the library", "a tensor and the thread's keys are where its files say"):
+        check(fact in process.out, f"{fact!r} is not told: {process.out}")
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_doctor_tells_versions_and_layouts_of_the_cuda_build(context):
+    check_versions(context, "PyTorch 2.6", "CPython 3.13", "storage at +16", "variable at +472", "ADInplaceOrView 35")
+
+
+@test(root="latest", timeout=240)
+def test_doctor_tells_versions_and_layouts_of_the_latest_version(context):
+    check_versions(context, "PyTorch 2.", "CPython 3.", "storage at +16")
+
+
 @test
 def test_doctor_says_that_a_process_is_not_pytorch(context):
     other = context.start("/bin/sleep", "300")

@@ -1,9 +1,10 @@
 """A training loop that runs until it is ended: the target of attach tests.
 
 Prints `ready` when the model is built and `step N` after each step. With
---late SECONDS, torch is imported only after that time.
+--late SECONDS, torch is imported only after that time. JOB_DEVICE: where it trains.
 """
 import argparse
+import os
 import sys
 import time
 
@@ -21,9 +22,10 @@ if options.late:
 
 import torch  # noqa: E402
 
+device = os.environ.get("JOB_DEVICE", "cpu")
 torch.manual_seed(0)
 torch.set_num_threads(1)
-model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
+model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)).to(device)
 if options.optimizer == "sgd":
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 else:
@@ -31,7 +33,7 @@ else:
 print("ready", flush=True)
 step = 0
 while not options.steps or step < options.steps:
-    inputs, labels = torch.randn(16, 32), torch.randint(0, 4, (16,))
+    inputs, labels = torch.randn(16, 32, device=device), torch.randint(0, 4, (16,), device=device)
     loss = torch.nn.functional.cross_entropy(model(inputs), labels)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()

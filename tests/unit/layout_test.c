@@ -9,6 +9,7 @@
 #include "elf_image.h"
 #include "roots.h"
 #include "torch/layout.h"
+#include "torch/live.h"
 #include "torch/operators.h"
 
 #define BIT(bit) (1ull << (bit))
@@ -199,4 +200,86 @@ Test(layout, is_refused_where_the_default_keys_are_no_such_sets)
 		cr_assert_eq(torch_layout_make(2, 3, &wrong[i], &layout, &item), -EINVAL, "%zu", i);
 		cr_assert_str_eq(item, "dispatch keys");
 	}
+}
+
+/* --- in a process ------------------------------------------------------------------------ */
+
+#define MEMORY_BASE 0x7f0000000000
+#define TENSOR (MEMORY_BASE + 0x100)
+#define TABLE (MEMORY_BASE + 0x200)
+#define KEYS (MEMORY_BASE + 0x300)
+
+static uint64_t memory[128]; /* from MEMORY_BASE on */
+
+static int image_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	(void)context;
+	if (address < MEMORY_BASE || address + length > MEMORY_BASE + sizeof(memory))
+		return -EFAULT;
+	memcpy(buffer, (uint8_t *)memory + (address - MEMORY_BASE), length);
+	return 0;
+}
+
+static uint64_t *word(uint64_t address)
+{
+	return &memory[(address - MEMORY_BASE) / sizeof(uint64_t)];
+}
+
+/* A process as it should be, with a layout of 2.6. */
+static struct torch_image image_good(struct torch_layout *layout)
+{
+	const char *item;
+
+	cr_assert_eq(torch_layout_make(2, 6, &good, layout, &item), LAYOUT_CHECKED);
+	memset(memory, 0x11, sizeof(memory));
+	*word(TENSOR) = TABLE + 16;
+	*word(TENSOR + 16) = 0;
+	*word(KEYS) = 9;
+	*word(KEYS + 8) = 8;
+	return (struct torch_image){.layout = layout,
+		.read = image_read,
+		.undefined_tensor = TENSOR,
+		.undefined_table = TABLE,
+		.keys_got = KEYS};
+}
+
+Test(live, finds_nothing_wrong_where_everything_is_in_place)
+{
+	struct torch_layout layout;
+	struct torch_image image = image_good(&layout);
+
+	cr_assert_null(torch_live_fault(&image));
+	image.undefined_tensor = image.keys_got = 0;
+	memset(memory, 0x11, sizeof(memory));
+	cr_assert_null(torch_live_fault(&image), "nothing to look at");
+}
+
+Test(live, tells_a_tensor_of_another_class_or_layout)
+{
+	struct torch_layout layout;
+	struct torch_image image = image_good(&layout);
+
+	*word(TENSOR) = TABLE;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "undefined tensor"));
+	image = image_good(&layout);
+	layout.tensor_storage = 24;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "undefined tensor"));
+	image = image_good(&layout);
+	image.undefined_tensor = 0x1000;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "undefined tensor"), "it cannot be read");
+}
+
+Test(live, tells_keys_that_the_loader_did_not_fill)
+{
+	struct torch_layout layout;
+	struct torch_image image = image_good(&layout);
+
+	*word(KEYS) = 0;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "dispatch keys"));
+	image = image_good(&layout);
+	*word(KEYS + 8) = 0x7fd5c63f5218;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "dispatch keys"), "an address is no offset");
+	image = image_good(&layout);
+	image.keys_got = MEMORY_BASE + sizeof(memory) - 8;
+	cr_assert_not_null(strstr(torch_live_fault(&image), "dispatch keys"), "half of it cannot be read");
 }

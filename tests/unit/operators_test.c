@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "elf_image.h"
+#include "roots.h"
 #include "torch/operators.h"
 #include "torch/operators_schema.h"
 
@@ -273,6 +274,51 @@ Test(table, marks_composite_and_lifting_operators)
 	cr_assert(operator_named("aten.lift_fresh.default")->flags & TORCH_LIFT);
 	cr_assert(operator_named("aten.lift.default")->flags & TORCH_LIFT);
 	cr_assert_not(operator_named("aten.lift_fresh_copy.default")->flags & TORCH_LIFT);
+}
+
+/* Of a later version: signatures have std::optional, and still nothing is guessed. */
+static void root_check(const char *root)
+{
+	char *path = root_library(root, "libtorch_cpu");
+	struct torch_operators *operators;
+	struct elf_file *file;
+	bool kept = false;
+
+	if (!path)
+		cr_skip_test("no PyTorch in the root %s: scripts/test-root makes it", root);
+	file = open_path(path);
+	cr_assert_eq(operators_find(file, &operators), 0);
+	cr_assert_gt(operators->count, 3000);
+	cr_assert_eq(operators->no_schema, 0);
+	cr_assert_eq(operators->uncertain, 0);
+	cr_assert_eq(operators->layout, OPTIONAL_STD);
+	for (size_t i = 0; i < operators->count; i++) {
+		const struct torch_operator *operator_ = &operators->operators[i];
+
+		cr_assert_neq(operator_->call.address, 0, "%s", operator_->name);
+		cr_assert_neq(operator_->redispatch.address, 0, "%s", operator_->name);
+		cr_assert(operator_->redispatch.arguments.key_set_place <= 1, "%s", operator_->name);
+		/* An optional array takes three stack words: `out` stands behind them. */
+		if (!strcmp(operator_->name, "aten.sum.IntList_out")) {
+			kept = true;
+			cr_assert_eq(operator_->call.arguments.slots[1].place, 3);
+			cr_assert_eq(operator_->redispatch.arguments.slots[1].place, 4);
+		}
+	}
+	cr_assert(kept);
+	torch_operators_free(operators);
+	elf_file_close(file);
+	free(path);
+}
+
+Test(table, of_the_cuda_build_has_every_operator_with_its_schema, .timeout = 120)
+{
+	root_check("cuda");
+}
+
+Test(table, of_the_latest_version_has_every_operator_with_its_schema, .timeout = 120)
+{
+	root_check("latest");
 }
 
 Test(libraries, without_operators_have_no_table)

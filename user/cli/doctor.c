@@ -282,13 +282,31 @@ static void check_library(struct doctor *doctor, const struct mapped_file *file,
 	check_threads(doctor, plan, file);
 }
 
-static void check_torch(struct doctor *doctor, struct library_plan *torch_cpu, const struct library_plan *c10)
+/* Layouts and operators of PyTorch, and whether it lives in the process as its files say. */
+static void check_torch(struct doctor *doctor, struct library_plan plans[], const struct mapped_file *const mapped[])
 {
+	struct library_plan *torch_cpu = &plans[LIBRARY_TORCH_CPU];
+	const struct library_plan *c10 = &plans[LIBRARY_C10];
+	const struct mapped_file *torch_file = mapped[LIBRARY_TORCH_CPU], *c10_file = mapped[LIBRARY_C10];
 	int error = torch_plan_make(torch_cpu, c10);
+	uint64_t torch_bias, c10_bias;
+	struct torch_image image;
+	const char *fault;
 
 	if (error)
 		check_add(doctor, BAD, library_role_name(LIBRARY_TORCH_CPU), "is the file damaged?",
 			"its operators cannot be read: %s", strerror(-error));
+	if (error || !torch_cpu->torch ||
+		library_plan_bias(torch_cpu, torch_file->start, torch_file->offset, &torch_bias) ||
+		library_plan_bias(c10, c10_file->start, c10_file->offset, &c10_bias))
+		return;
+	image = torch_plan_image(torch_cpu, torch_bias, c10, c10_bias);
+	image.read = process_read;
+	image.context = doctor;
+	fault = torch_live_fault(&image);
+	check_add(doctor, fault ? BAD : GOOD, library_role_name(LIBRARY_TORCH_CPU),
+		"is it still loading? else operators are left out, and blocks of the allocator remain", "%s",
+		fault ? fault : "a tensor and the thread's keys are where its files say");
 }
 
 static void check_libraries(struct doctor *doctor)
@@ -318,7 +336,7 @@ static void check_libraries(struct doctor *doctor)
 			mapped[role] = &files[index];
 	}
 	if (mapped[LIBRARY_TORCH_CPU] && mapped[LIBRARY_C10])
-		check_torch(doctor, &plans[LIBRARY_TORCH_CPU], &plans[LIBRARY_C10]);
+		check_torch(doctor, plans, mapped);
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
 		if (mapped[role])
 			check_library(doctor, mapped[role], &plans[role]);

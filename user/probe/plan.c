@@ -19,6 +19,8 @@
 #include "torch/operators.h"
 
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
+#define UNDEFINED_TENSOR_SYMBOL "_ZN3c1019UndefinedTensorImpl10_singletonE"
+#define UNDEFINED_TABLE_SYMBOL "_ZTVN3c1019UndefinedTensorImplE"
 
 void plan_find(struct library_plan *plan, bool good, bool fatal, const char *remedy, const char *format, ...)
 {
@@ -200,6 +202,19 @@ static int layout_plan(struct library_plan *plan, const struct library_plan *c10
 	return 0;
 }
 
+static void layout_tell(struct library_plan *plan)
+{
+	const struct torch_layout *layout = plan->torch;
+
+	plan_find(plan, true, false, NULL,
+		"a tensor's storage at +%u, its bytes at +%u, AccumulateGrad's variable at +%u, BackendSelect is key "
+		"%d, "
+		"ADInplaceOrView %d, the value of an optional at +%u",
+		layout->tensor_storage, layout->storage_bytes, layout->accumulate_variable,
+		__builtin_ctzll(layout->keys_backend + 1), __builtin_ctzll(layout->keys_inplace),
+		layout->optional_value);
+}
+
 int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
 {
 	int error;
@@ -218,7 +233,40 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 		plan_find(torch_cpu, false, true, "nothing can be told about operators", "no at::_ops functions");
 		return 0;
 	}
+	if (!error)
+		layout_tell(torch_cpu);
 	return error;
+}
+
+/* --- PyTorch in a process ------------------------------------------------------------ */
+
+static uint64_t object_address(const struct elf_file *file, const char *name)
+{
+	const struct elf_symbol *symbol = elf_file_symbol(file, name);
+
+	return symbol ? symbol->address : 0;
+}
+
+static void c10_plan(struct library_plan *plan)
+{
+	plan->undefined_tensor = object_address(plan->elf, UNDEFINED_TENSOR_SYMBOL);
+	plan->undefined_table = object_address(plan->elf, UNDEFINED_TABLE_SYMBOL);
+}
+
+static uint64_t moved(uint64_t address, uint64_t bias)
+{
+	return address ? address + bias : 0;
+}
+
+struct torch_image torch_plan_image(const struct library_plan *torch_cpu, uint64_t torch_cpu_bias,
+	const struct library_plan *c10, uint64_t c10_bias)
+{
+	return (struct torch_image){
+		.layout = torch_cpu->torch,
+		.undefined_tensor = moved(c10->undefined_tensor, c10_bias),
+		.undefined_table = moved(c10->undefined_table, c10_bias),
+		.keys_got = moved(torch_cpu->keys_got, torch_cpu_bias),
+	};
 }
 
 /* --- all ------------------------------------------------------------------------------ */
@@ -238,7 +286,9 @@ int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 			"this is a library for another machine");
 		return 0;
 	}
-	if (role == LIBRARY_PYTHON)
+	if (role == LIBRARY_C10)
+		c10_plan(plan);
+	else if (role == LIBRARY_PYTHON)
 		error = python_plan(plan);
 	return error ? error : catalogue_plan(plan);
 }

@@ -16,6 +16,7 @@
 #include "python/code.h"
 #include "python/layout.h"
 #include "torch/layout.h"
+#include "torch/live.h"
 
 struct elf_file;
 
@@ -46,6 +47,7 @@ struct hook_set {
 
 struct library_plan {
 	enum library_role role;
+	bool torch_planned; /* torch_plan_make was here */
 	char *build_id;
 	struct elf_file *elf;
 
@@ -57,9 +59,10 @@ struct library_plan {
 
 	int version_major, version_minor; /* of PyTorch or CPython; 0.0: unknown */
 	struct torch_layout *torch;       /* NULL: unknown, or torch_plan_make has not been here */
-	bool torch_planned;               /* it has */
 	struct python_layout *python;     /* NULL: unknown version */
 	uint64_t keys_got;                /* address in the file, 0: not found */
+	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
+	uint64_t undefined_table;
 	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
 	struct python_types python_types; /* addresses in the file */
 
@@ -76,6 +79,14 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 /* Fill the plain set of hooks, which is made only where it is needed: the target is importing meanwhile. */
 int plain_hooks_plan(struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);
+
+/*
+ * What torch_live_fault is to look at, in a process where libtorch_cpu and libc10
+ * are away from their files' addresses by so much; `read` and `context` are the
+ * caller's. The layout must be known.
+ */
+struct torch_image torch_plan_image(const struct library_plan *torch_cpu, uint64_t torch_cpu_bias,
+	const struct library_plan *c10, uint64_t c10_bias);
 
 /* Difference between addresses in the process and in the file, from where an executable segment is mapped. */
 int library_plan_bias(const struct library_plan *plan, uint64_t mapped_at, uint64_t mapped_offset, uint64_t *bias);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "target/memory.h"
 
 #define INFERENCE_WORD "inference_mode"
 
@@ -45,6 +46,41 @@ int hook_set_choose(struct session *session, struct target *target)
 	return hook_set_use(session, target, plain ? HOOK_SET_PLAIN : HOOK_SET_SPARSE);
 }
 
+static int target_memory_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	const struct target *target = context;
+
+	return memory_read(target->process.pid, address, buffer, length);
+}
+
+bool target_torch_check(struct session *session, struct target *target)
+{
+	const struct library_plan *torch_cpu = target->libraries[LIBRARY_TORCH_CPU];
+	const struct library_plan *c10 = target->libraries[LIBRARY_C10];
+	struct torch_image image;
+	const char *fault;
+
+	if (target->torch_checked || !torch_cpu->torch)
+		return !target->torch_refused;
+	target->torch_checked = true;
+	image = torch_plan_image(torch_cpu, target->bias[LIBRARY_TORCH_CPU], c10, target->bias[LIBRARY_C10]);
+	image.read = target_memory_read;
+	image.context = target;
+	fault = torch_live_fault(&image);
+	if (!fault)
+		return true;
+	session_tell(session,
+		"pid %d: PyTorch is not laid out as expected: %s; operators, users and phases are left out, "
+		"blocks of the allocator remain",
+		target->process.pid, fault);
+	target->torch_refused = true;
+	if (target->announced) {
+		tracer_detach(session->tracer, target->operator_link);
+		target_describe(session, target);
+	}
+	return false;
+}
+
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
 	struct planned_library *library = torch_of(session, target);
@@ -53,7 +89,7 @@ int operators_probe(struct session *session, struct target *target, const struct
 	uint64_t *cookies, *offsets;
 	int *first, link;
 
-	if (!count)
+	if (!count || target->torch_refused)
 		return 0;
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)

@@ -67,6 +67,9 @@ static void record_handle(void *context, const struct event *record, size_t size
 		target_use_plain(session, target, record->time_ns);
 		return;
 	}
+	/* One of the first: a started job loads PyTorch after its probes are set. */
+	if (record->kind == EVENT_OPERATOR && !target_torch_check(session, target))
+		return;
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
 	if (!record)

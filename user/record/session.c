@@ -294,7 +294,8 @@ int target_describe(struct session *session, struct target *target)
 	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
 	json_text(json, "level", level_name(session));
 	json_text(json, "hooks", target->hook_set == HOOK_SET_SPARSE ? "sparse" : "plain");
-	json_number(json, "hook_count", torch ? arrlen(torch->sets[target->hook_set].hooks) : 0);
+	json_number(
+		json, "hook_count", torch && !target->torch_refused ? arrlen(torch->sets[target->hook_set].hooks) : 0);
 	json_number(json, "inference_gap_ns", (long long)target->inference_gap_ns);
 	json_version(json, "torch_version", torch);
 	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);

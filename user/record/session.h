@@ -55,6 +55,8 @@ struct target {
 	uint64_t lost_code, lost_capture;
 	struct target_settings settings;
 	enum hook_set_kind hook_set;
+	bool torch_checked;        /* PyTorch was looked at in the process */
+	bool torch_refused;        /* it is not as its files say: no operators */
 	int operator_link;         /* of tracer_attach */
 	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
 	const struct library_plan *libraries[LIBRARY_ROLES];
@@ -145,6 +147,11 @@ void statistics_tell(const struct session *session);
 /* The planned library behind a target's libtorch_cpu. */
 struct planned_library *torch_of(struct session *session, const struct target *target);
 int hook_set_choose(struct session *session, struct target *target);
+/*
+ * Look at PyTorch in the process, once, when it is loaded. If it is not as its
+ * files say, that is told, and operators are not followed; returns whether it is.
+ */
+bool target_torch_check(struct session *session, struct target *target);
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
 /* Inference mode began at that time: only the plain set of hooks sees its operators. */
 void target_use_plain(struct session *session, struct target *target, uint64_t since_ns);

@@ -353,6 +353,8 @@ static int target_probe(struct session *session, struct target *target, const st
 	error = hook_set_choose(session, target);
 	if (error)
 		return error;
+	if (!target->from_start)
+		target_torch_check(session, target);
 	/*
 	 * In the middle of a job the programs look away until all probes are there: what runs meanwhile would be a
 	 * wrong sequence of operators. A job that is still loading PyTorch runs none.
@@ -478,5 +480,6 @@ void target_forget_image(struct session *session, struct target *target)
 		target->library_paths[role] = NULL;
 		target->probed[role] = false;
 	}
+	target->torch_checked = target->torch_refused = false;
 	target->scanned = true; /* whatever the new image maps is new */
 }
