@@ -161,9 +161,9 @@ static __always_inline __u32 hit_depth(struct hit *hit, bool number)
 
 	if (hit->settings->level == LEVEL_LITE)
 		return hit_depth_lite(hit, number);
-	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing. */
+	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing but numbers. */
 	if (thread->frame_count)
-		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), false);
+		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), number);
 	return *(volatile __u32 *)&thread->frame_count;
 }
 

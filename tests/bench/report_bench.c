@@ -99,7 +99,7 @@ static void operator_add(
 		struct operator_event head;
 		struct tensor_argument tensors[2];
 		struct python_frame frames[STACK_FRAMES];
-	} record = {.tensors = {{input, BLOCK_BYTES}, {PARAMETER, 64}}};
+	} record = {.tensors = {{.data = input, .bytes = BLOCK_BYTES}, {.data = PARAMETER, .bytes = 64}}};
 	uint16_t frames = depth ? 0 : frames_fill(trace, record.frames);
 
 	record.head.event = event_make(trace, EVENT_OPERATOR,

@@ -21,6 +21,21 @@ EXCEPTIONS = {
     "inference": {"tasks": (60, 100), "extra_tasks": ANY, "rows": (60, 100)},
 }
 
+# The same where a later version differs: (root, job).
+ROOT_EXCEPTIONS = {
+    # quantile checks the range of its argument and selects; under a mode it does neither and sorts.
+    ("latest", "mathematics"): {"tasks": (99, 100), "extra_tasks": (0, 11), "rows": (97, 100), "extra": (0, 9),
+                                "users": (96, 100)},
+    # More of the same as in 1.13.
+    ("cuda", "sparse_embeddings"): {"tasks": (84, 100), "users": (76, 100)},
+    # And a sparse gradient, which the mode refers to, is cloned instead of kept; to_dense has a Python form of its own.
+    ("latest", "sparse_embeddings"): {"tasks": (82, 100), "extra_tasks": (0, 2), "rows": (90, 100),
+                                      "lifetime": (93, 100), "users": (74, 100), "plot": (80, 100),
+                                      "phase": (97, 100), "leaf": (95, 100), "stack": (95, 100), "peak": (0.97, 1)},
+    # torch._dynamo is imported on the way: a record has 64 frames, those of the import system among them.
+    ("cuda", "threads_in_turns"): {"stack": (89, 100)},
+}
+
 # The same between the plain and the sparse hooks.
 HOOK_EXCEPTIONS = {
     # Plain hooks: add_ of a sparse tensor is seen as the add.out that it calls.
@@ -30,6 +45,12 @@ HOOK_EXCEPTIONS = {
 # Smaller ones are numbers, which lite leaves out where operators in place wrap them.
 LITE_BYTES_MIN = 64
 ALL_JOBS = sorted(os.path.splitext(os.path.basename(path))[0] for path in glob.glob(os.path.join(JOBS, "*.py")))
+
+# Those that other versions of PyTorch run as well, one of each kind. `make e2e MATCH=test_accuracy ALL_JOBS=1`: all.
+ROOT_JOBS = ALL_JOBS if os.environ.get("ALL_JOBS") else [
+    "attention", "autocast_mix", "bad_shapes", "cnn_sgd", "custom_function", "foreach_many", "hooks_and_saving",
+    "indexing", "inference", "jacobian", "mathematics", "mlp_adamw", "recurrent", "sparse_embeddings",
+    "transformer_recompute"]
 
 # Jobs that take their device from JOB_DEVICE.
 DEVICE_JOBS = [job for job in ALL_JOBS if "JOB_DEVICE" in open(os.path.join(JOBS, job + ".py"), encoding="utf-8").read()]
@@ -47,11 +68,12 @@ def check_figures(figures, faults, exceptions):
     check(not wrong, "out of bounds:", ", ".join(f"{name} {figures[name]:.4g} not in {bounds[name]}" for name in wrong))
 
 
-def check_accuracy(context, job):
+def check_accuracy(context, job, root=None):
     report = context.traced(script(job))
     plain, _ = compare.compare(context.reference(script(job)), report.folder)
     say("with the mode's artefacts: " + "  ".join(f"{name} {value:.5g}" for name, value in plain.items()))
-    check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder), EXCEPTIONS.get(job, {}))
+    check_figures(*exact.compare_exactly(context.reference(script(job)), report.folder),
+                  {**EXCEPTIONS.get(job, {}), **ROOT_EXCEPTIONS.get((root, job), {})})
 
 
 @test(each=ALL_JOBS, timeout=120)
@@ -59,14 +81,14 @@ def test_accuracy(context, job):
     check_accuracy(context, job)
 
 
-@test(each=ALL_JOBS, timeout=240, root="cuda")
+@test(each=ROOT_JOBS, timeout=240, root="cuda")
 def test_accuracy_in_2_6(context, job):
-    check_accuracy(context, job)
+    check_accuracy(context, job, "cuda")
 
 
-@test(each=ALL_JOBS, timeout=240, root="latest")
+@test(each=ROOT_JOBS, timeout=240, root="latest")
 def test_accuracy_in_the_latest_version(context, job):
-    check_accuracy(context, job)
+    check_accuracy(context, job, "latest")
 
 
 @test(each=DEVICE_JOBS, timeout=240, root="cuda", device="cuda")

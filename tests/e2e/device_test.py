@@ -8,7 +8,8 @@ from harness import COMPLETE, JOBS, PYTHON, Report, check, check_equal, program_
 KINDS = ("caching", "splitting", "streams", "graphs", "emptying", "devices", "resizing", "pinning")
 SETTINGS = {"plain": {}, "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
             "limits": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:21,roundup_power2_divisions:4"}}
-TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2"}
+# With kernels that take long, a block that another stream uses is not free yet when the next one is asked for.
+TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2", "STANDIN_KERNEL_US": "100000"}
 ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 PINNED_BYTES = 20_000  # of the job's step of this name
 
@@ -66,6 +67,8 @@ def test_totals_are_the_allocators_own_after_every_step(context, settings):
         check_equal(facts["unexplained_totals"], 0, f"unexplained totals of {device}")
         reserved = [line["devices"][index]["reserved"] for line in lines]
         check(facts["reserved_peak_bytes"] >= max(reserved), f"{device} reserved {facts}, the job said {reserved}")
+    check_equal(report.live["target"]["device_allocator"], "native", "allocator of devices")
+    check_equal(report.live["target"]["environment"], SETTINGS[settings], "environment of the target")
     invariants.check_schema(report)
 
 
@@ -92,7 +95,8 @@ def test_blocks_are_those_of_the_allocators_history(context, settings):
 def test_totals_are_right_when_attached_in_the_middle(context):
     """What was there before is in the totals from the first block on, and a row where it is freed or used."""
     kinds = ("caching", "splitting", "streams", "devices")
-    job = context.program("device_blocks", "--rounds", "1000", "--pause", "0.02", *kinds, environment=TWO_DEVICES)
+    job = context.program("device_blocks", "--rounds", "1000", "--pause", "0.02", *kinds,
+                          environment={**TWO_DEVICES, "STANDIN_KERNEL_US": "5"})
     context.wait_steps(job, 12)
     tracer = context.attach(job, "-d", "2", "--all-blocks")
     check_equal(tracer.wait(), COMPLETE, f"exit code of {tracer}")
@@ -126,6 +130,15 @@ def test_device_option_chooses_what_is_reported(context):
     both = {"cuda:0", "cuda:1"}
     check_equal(found, {"auto": both, "cuda": both, "cuda:1": {"cuda:1"}, "cpu": {"cpu"}, "cuda:0,cpu": {"cuda:0", "cpu"},
                         "all": both | {"cpu"}}, "devices")
+
+
+@test
+def test_devices_without_memory_are_told_with_those_that_have_some(context):
+    context.trace_run(os.path.join(JOBS, "inplace_out.py"))
+    process = context.run(context.hdtrace, "report", context.path("out"), "-o", context.path("again"), "--device", "cuda")
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    check("no memory was seen on the devices of --device, only on cpu" in process.err, process)
+    check(not os.path.exists(context.report("again").path("memory.csv")), "there is a CSV without a row")
 
 
 @test(root="cuda", device="cuda")
@@ -172,6 +185,7 @@ def test_the_asynchronous_back_end_is_told_and_its_memory_is_external(context):
     check_equal(process.code, COMPLETE, f"exit code of {process}")
     report = context.report()
     check_equal(report.live["target"]["environment"], ASYNC, "environment of the target")
+    check_equal(report.live["target"]["device_allocator"], "cudaMallocAsync", "allocator of devices")
     check(any("cudaMallocAsync" in line for line in report.json["limitations"]), report.json["limitations"])
 
 

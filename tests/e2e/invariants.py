@@ -81,7 +81,7 @@ def check_row(row, tasks):
         check_equal((row["node_name"], row["task_name"]),
                     (tasks[start]["node_name"], tasks[start]["task_name"]), "operator and phase of its task")
     if row["type"] == "Workspace":
-        check_equal(end, start + 1, "end of a workspace")
+        check_equal(row_users(row), [], "users of a workspace")
 
 
 def check_plot(row, start, end, persistent):
@@ -91,9 +91,10 @@ def check_plot(row, start, end, persistent):
         check(start < float(row["start_plot_time_stamp"]) < start + 1, "start_plot_time_stamp outside its task")
     if persistent:
         check_equal(row["end_plot_time_stamp"], "", "end_plot_time_stamp of a persistent block")
-    elif row["type"] != "Workspace":
+    else:
+        last = end - 1 if row["type"] == "Workspace" else end
         check(PLOT.match(row["end_plot_time_stamp"]), f"end_plot_time_stamp {row['end_plot_time_stamp']!r}")
-        check(end < float(row["end_plot_time_stamp"]) < end + 1, "end_plot_time_stamp outside its task")
+        check(last < float(row["end_plot_time_stamp"]) < last + 1, "end_plot_time_stamp outside its task")
 
 
 def check_users(row, start, end):
@@ -133,7 +134,7 @@ def check_totals(rows, tasks):
     """live_bytes of a task is the sum of the rows that are alive at its end."""
     changes = [0] * (len(tasks) + 1)
     for row in rows:
-        if row["type"] != "Workspace":
+        if row["type"] != "Workspace" or int(row["end_time_stamp"]) > int(row["start_time_stamp"]) + 1:
             changes[int(row["start_time_stamp"])] += int(row["size"])
             changes[min(int(row["end_time_stamp"]), len(tasks))] -= int(row["size"])
     live = 0

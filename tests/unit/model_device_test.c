@@ -347,25 +347,33 @@ Test(totals, that_do_not_follow_make_the_report_incomplete)
 	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x1000, 512);
 	trace.allocated += 512; /* a block whose event was lost */
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x3000, 512);
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x4000, 512);
 	rank = trace_finish(&trace);
 	cr_expect(eq(u64, device_of(rank, "cuda:0")->unexplained_totals, 1));
 	cr_expect_not(rank_complete(rank));
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->current.total, 2048), "and are believed");
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->peak.total, 2048));
+	cr_expect(eq(u64, rank->blocks[0].used_bytes, 512));
+	cr_expect(eq(u64, rank->blocks[2].used_bytes, 2048));
 	model_free(trace.model);
 }
 
-Test(totals, do_not_grow_by_a_free_that_follows_nothing)
+Test(totals, know_a_block_that_was_lost_by_its_free)
 {
 	struct trace trace = device_trace(true, "auto");
 	const struct rank *rank;
 
 	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
 	device_allocate(&trace, 1, 0x1000, 512);
-	trace.allocated += 512;
+	trace.allocated += 512; /* a block whose event was lost, and which is freed then */
 	device_release(&trace, 0, 0x9000, 512);
 	rank = trace_finish(&trace);
 	cr_expect(eq(u64, rank->unknown_frees, 1));
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->peak_bytes, 1024));
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->current.total, 512));
 	cr_assert(eq(sz, arrlenu(rank->blocks), 1), "traced from the start: nothing is older");
 	model_free(trace.model);
 }

@@ -267,7 +267,7 @@ Test(records, of_more_tensors_belong_to_the_threads_last_operator)
 	struct {
 		struct tensors_event event;
 		struct tensor_argument tensor;
-	} more = {.event.tensor_count = 1, .tensor = {0x1000, 64}};
+	} more = {.event.tensor_count = 1, .tensor = {.data = 0x1000, .bytes = 64}};
 	const struct rank *rank;
 
 	make(&trace, OP_EMPTY, 0x1000, 64);
@@ -291,7 +291,7 @@ Test(records, of_more_tensors_of_a_nested_operator_are_not_uses)
 	struct {
 		struct tensors_event event;
 		struct tensor_argument tensor;
-	} more = {.event.tensor_count = 1, .tensor = {0x1000, 64}};
+	} more = {.event.tensor_count = 1, .tensor = {.data = 0x1000, .bytes = 64}};
 
 	make(&trace, OP_EMPTY, 0x1000, 64);
 	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);

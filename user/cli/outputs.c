@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "containers/containers.h"
 #include "replay/replay.h"
 
 #define FOLDER_MODE 0777 /* less the umask */
@@ -149,6 +150,22 @@ error_t output_option_parse(int key, char *text, struct output_options *options,
 	return ARGP_ERR_UNKNOWN;
 }
 
+/* No memory: of any device, or only of others than those that were asked for. */
+static void nothing_tell(const struct rank *rank)
+{
+	bool others = false;
+
+	fprintf(stderr, "hdtrace: rank %d: no memory was seen", rank->rank);
+	for (ptrdiff_t index = 0; index < arrlen(rank->devices); index++) {
+		if (!rank->devices[index].seen)
+			continue;
+		fprintf(stderr, "%s%s", others ? ", " : " on the devices of --device, only on ",
+			rank->devices[index].name);
+		others = true;
+	}
+	fprintf(stderr, "; rank_%d_memory.json says more\n", rank->rank);
+}
+
 static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
 {
 	FILE *out = options->summary_to_stderr ? stderr : stdout;
@@ -156,8 +173,7 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 
 	if (error == -ENODATA) {
 		if (!options->quiet)
-			fprintf(stderr, "hdtrace: rank %d: no memory was seen; rank_%d_memory.json says more\n",
-				rank->rank, rank->rank);
+			nothing_tell(rank);
 		return 0;
 	}
 	if (error) {

@@ -261,10 +261,10 @@ static void devices_publish(struct target_state *target)
 	for (size_t i = 0; i < arrlenu(target->devices); i++)
 		arrput(rank->devices, target->devices[i].device);
 	qsort(rank->devices, arrlenu(rank->devices), sizeof(*rank->devices), device_compare);
-	for (uint8_t i = 0; i < arrlenu(rank->devices); i++)
+	for (size_t i = 0; i < arrlenu(rank->devices); i++)
 		for (size_t j = 0; j < arrlenu(target->devices); j++)
 			if (!strcmp(target->devices[j].device.name, rank->devices[i].name))
-				place[j] = i;
+				place[j] = (uint8_t)i;
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
 		rank->blocks[i].device = place[rank->blocks[i].device];
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)

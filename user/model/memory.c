@@ -382,17 +382,32 @@ int memory_free(struct target_state *target, const struct free_event *event)
 /* --- devices -------------------------------------------------------------------- */
 
 /* What an allocator says of itself: what it has given out, and had before the block at hand, and what it holds. */
-static void totals_take(struct device_state *state, uint64_t before, uint64_t allocated, uint64_t reserved)
+struct totals {
+	uint64_t before, allocated, reserved;
+};
+
+static void totals_take(
+	struct target_state *target, uint8_t device, const struct event *event, const struct totals *totals)
 {
-	if (!state->device.has_totals)
-		state->before = before;
-	else if (state->allocated != before)
+	struct device_state *state = &target->devices[device];
+	struct correction correction = {
+		.live_bytes = totals->before,
+		.time_ns = event->time_ns,
+		.moments = (uint32_t)arrlenu(target->moments),
+		.device = device,
+	};
+
+	if (!state->device.has_totals) {
+		state->before = totals->before;
+	} else if (state->allocated != totals->before) {
 		state->device.unexplained_totals++;
+		arrput(target->corrections, correction);
+	}
 	state->device.has_totals = true;
-	state->allocated = allocated;
-	state->device.reserved_bytes = reserved;
-	if (reserved > state->device.reserved_peak_bytes)
-		state->device.reserved_peak_bytes = reserved;
+	state->allocated = totals->allocated;
+	state->device.reserved_bytes = totals->reserved;
+	if (totals->reserved > state->device.reserved_peak_bytes)
+		state->device.reserved_peak_bytes = totals->reserved;
 }
 
 /* How many bytes more the allocator holds than when it was heard of last; 0 when it was never. */
@@ -412,6 +427,11 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 		.bytes = event->bytes,
 		.stack = event->stack,
 	};
+	struct totals totals = {
+		.before = event->allocated > event->bytes ? event->allocated - event->bytes : 0,
+		.allocated = event->allocated,
+		.reserved = event->reserved,
+	};
 	uint64_t more;
 
 	if (!thread)
@@ -419,26 +439,26 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
 		return 0;
 	more = reserved_more(&target->devices[given.place.device], event->reserved);
-	totals_take(&target->devices[given.place.device],
-		event->allocated > event->bytes ? event->allocated - event->bytes : 0, event->allocated,
-		event->reserved);
+	totals_take(target, given.place.device, &event->event, &totals);
 	segment_block(target, thread, given.place.device, event->address, more);
 	return block_give(target, &given);
 }
 
-/* A block that was there before the trace shows up when it is freed. */
-static void preexisting_add(struct target_state *target, const struct device_free_event *event, struct place place)
+/*
+ * A block that nothing is known of shows up when it is freed. It is older than
+ * the trace; where nothing can be, its allocation was lost.
+ */
+static void unseen_add(struct target_state *target, const struct device_free_event *event, struct place place)
 {
 	struct allocation allocation = {
 		.address = place.address,
 		.device = place.device,
-		.allocated_bytes = event->bytes,
 		.start_time_ns = event->event.time_ns,
 		.end_time_ns = UINT64_MAX,
 		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
-		.flags = ALLOCATION_PREEXISTING,
+		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 
 	allocation_add(target, address_find(target, place), &allocation);
@@ -448,22 +468,25 @@ static void preexisting_add(struct target_state *target, const struct device_fre
 int memory_device_free(struct target_state *target, const struct device_free_event *event)
 {
 	struct place place = {device_find(target, event->device_type, event->device_index), event->address};
+	struct totals totals = {
+		.before = event->allocated + event->bytes,
+		.allocated = event->allocated,
+		.reserved = event->reserved,
+	};
 	struct thread *thread;
-	uint32_t index;
+	struct allocation *allocation;
 	int error = free_begin(target, &event->event, &thread);
 
-	if (error || event->device_type == DEVICE_CPU || place.device == DEVICES_MAX)
+	if (error || event->device_type == DEVICE_CPU || place.device == DEVICES_MAX || !place.address || !event->bytes)
 		return error;
-	totals_take(&target->devices[place.device], event->allocated + event->bytes, event->allocated, event->reserved);
-	index = address_live(target, place);
-	if (index == NONE && place.address && !target->result.from_start) {
-		preexisting_add(target, event, place);
-	} else if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
-		target->result.unknown_frees++;
-		return 0;
-	} else if (!target->allocations[index].allocated_bytes) {
-		target->allocations[index].allocated_bytes = event->bytes; /* older than the trace, known by its use */
-	}
+	totals_take(target, place.device, &event->event, &totals);
+	if (address_live(target, place) == NONE)
+		unseen_add(target, event, place);
+	allocation = &target->allocations[address_live(target, place)];
+	if (!allocation->allocated_bytes)
+		allocation->allocated_bytes = event->bytes; /* known by its use until now, or not at all */
+	target->result.unknown_frees += !!(allocation->flags & ALLOCATION_EXTERNAL);
+	address_find(target, place)->external = NONE;
 	block_take(target, thread, &event->event, place);
 	return 0;
 }

@@ -98,6 +98,7 @@ static void target_free(struct target_state *target)
 	arrfree(target->runs);
 	arrfree(target->allocations);
 	arrfree(target->moments);
+	arrfree(target->corrections);
 	arrfree(target->uses);
 	arrfree(target->accumulations);
 	arrfree(target->live_segments);

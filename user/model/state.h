@@ -104,6 +104,13 @@ struct segment_moment {
 	bool is_end;
 };
 
+/* A total that an allocator told and that does not follow from what was seen before: that was not all. */
+struct correction {
+	uint64_t live_bytes, time_ns;
+	uint32_t moments; /* before it */
+	uint8_t device;
+};
+
 /* An argument of a run. */
 struct use {
 	uint32_t run;
@@ -213,6 +220,7 @@ struct target_state {
 	struct run *runs;                   /* stb_ds */
 	struct allocation *allocations;     /* stb_ds */
 	struct moment *moments;             /* stb_ds */
+	struct correction *corrections;     /* stb_ds, in order */
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
 

@@ -63,7 +63,7 @@ static void peak_note(struct running *running, uint32_t order, uint64_t time_ns,
 	running->device->peak_run = run;
 }
 
-static uint64_t bytes_before(const struct target_state *target, uint8_t device)
+static uint64_t bytes_before(const struct target_state *target, size_t device)
 {
 	uint64_t bytes = 0;
 
@@ -73,6 +73,20 @@ static uint64_t bytes_before(const struct target_state *target, uint8_t device)
 		if (target->allocations[i].device == device && target->allocations[i].first_order == 0)
 			bytes += allocation_counted_bytes(&target->allocations[i]);
 	return bytes;
+}
+
+/* Believe what the allocator told until so many moments; returns the place of the next correction. */
+static size_t corrections_apply(struct running *running, size_t device, size_t place, uint32_t moments)
+{
+	const struct target_state *target = running->passes->target;
+
+	for (; place < arrlenu(target->corrections) && target->corrections[place].moments <= moments; place++) {
+		if (target->corrections[place].device != device)
+			continue;
+		running->now.live_bytes = target->corrections[place].live_bytes;
+		peak_note(running, target->corrections[place].moments, target->corrections[place].time_ns, NONE);
+	}
+	return place;
 }
 
 static void moment_count(struct running *running, uint32_t index)
@@ -94,19 +108,22 @@ static void moment_count(struct running *running, uint32_t index)
 		running->totals[run] = running->now;
 }
 
-static void device_total(struct passes *passes, uint8_t device)
+static void device_total(struct passes *passes, size_t device)
 {
 	struct target_state *target = passes->target;
 	struct running running = {.passes = passes, .device = &target->devices[device].device};
+	size_t correction = 0;
 
 	arrzero(passes->totals[device], arrlenu(target->result.runs));
 	running.totals = passes->totals[device];
 	running.now.live_bytes = bytes_before(target, device);
 	running.device->peak_run = NONE;
 	peak_note(&running, 0, target->result.first_time_ns, passes->public_run[RUN_PREEXISTING]);
-	for (uint32_t i = 0; i < arrlenu(target->moments); i++)
+	for (uint32_t i = 0; i < arrlenu(target->moments); i++) {
+		correction = corrections_apply(&running, device, correction, i);
 		if (target->allocations[target->moments[i].allocation].device == device)
 			moment_count(&running, i);
+	}
 	runs_fill(&running, (uint32_t)arrlenu(target->runs));
 	running.device->current.total = running.now.live_bytes;
 }
@@ -117,7 +134,7 @@ void passes_total(struct passes *passes)
 	struct rank *rank = &target->result;
 
 	arrzero(passes->totals, arrlenu(target->devices));
-	for (uint8_t device = 0; device < arrlenu(target->devices); device++) {
+	for (size_t device = 0; device < arrlenu(target->devices); device++) {
 		if (!target->devices[device].device.reported)
 			continue;
 		device_total(passes, device);

@@ -179,6 +179,12 @@ static void watch_handle(void *context, const struct watch_event *event)
 	}
 }
 
+/* What a probed target may still map are the libraries of devices: there is no hurry. */
+static bool rescan_is_due(const struct target *target, uint64_t now)
+{
+	return now - target->scan_time_ns > (target->announced ? NANOSECONDS : RESCAN_NANOSECONDS);
+}
+
 static void maps_rescan(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
@@ -191,7 +197,7 @@ static void maps_rescan(struct recorder *recorder)
 		struct target *target = session->targets[index];
 		int error;
 
-		if (target->ended || !(target->maps_stale || (all && now - target->scan_time_ns > RESCAN_NANOSECONDS)))
+		if (target->ended || !(target->maps_stale || (all && rescan_is_due(target, now))))
 			continue;
 		error = target_scan(session, target);
 		if (error && !session->capture_error && error != -ESRCH && process_is_alive(&target->process))

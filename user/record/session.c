@@ -233,6 +233,25 @@ static void json_environment(yajl_gen json, const struct process *process)
 	yajl_gen_map_close(json);
 }
 
+/*
+ * The back end of the allocator of devices, by its settings; NULL: there is none.
+ * Format: PyTorch's notes on CUDA semantics, "option:value,…".
+ */
+static void json_device_allocator(yajl_gen json, const struct target *target)
+{
+	static const char option[] = "backend:";
+	const char *settings = process_environment(&target->process, "PYTORCH_CUDA_ALLOC_CONF");
+	const char *backend = settings ? strstr(settings, option) : NULL;
+
+	json_key(json, "device_allocator");
+	if (!target->libraries[LIBRARY_C10_CUDA]) {
+		yajl_gen_null(json);
+		return;
+	}
+	backend = backend ? backend + strlen(option) : "native";
+	yajl_gen_string(json, (const unsigned char *)backend, strcspn(backend, ","));
+}
+
 static void json_libraries(yajl_gen json, const struct target *target)
 {
 	json_key(json, "libraries");
@@ -283,6 +302,7 @@ int target_describe(struct session *session, struct target *target)
 	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
 	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
 	json_environment(json, &target->process);
+	json_device_allocator(json, target);
 	json_flag(json, "from_start", target->from_start);
 	json_number(json, "attach_time_ns", (long long)target->attach_time_ns);
 	json_text(json, "level", level_name(session));

@@ -383,6 +383,7 @@ static int target_probe(struct session *session, struct target *target, const st
 	int error;
 
 	target->attach_time_ns = monotonic_now();
+	process_refresh(&target->process); /* right after an exec its environment was not there yet */
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
 	python_settings(session, target);

@@ -50,7 +50,7 @@ static const char *const LIMITATIONS[] = {
 	"when they were not used."
 #define LIMITATION_LITE                                                                                                \
 	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
-	"are left out, and those that raise are not told from others."
+	"are left out, and those that raise are not told from others; sizes on devices are rounded up."
 #define LIMITATION_INFERENCE                                                                                           \
 	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
 	"missing (live.target.inference_gap_ns)."
@@ -276,13 +276,13 @@ static void put_devices(struct report *report)
 	json_object_end(json);
 }
 
-/* The one with the highest peak. */
+/* The one with the highest peak, NULL when none is reported. */
 static const struct device *device_first(const struct rank *rank)
 {
-	const struct device *first = &rank->devices[0];
+	const struct device *first = NULL;
 
 	for (size_t i = 0; i < arrlenu(rank->devices); i++)
-		if (rank->devices[i].reported && (!first->reported || rank->devices[i].peak_bytes > first->peak_bytes))
+		if (rank->devices[i].reported && (!first || rank->devices[i].peak_bytes > first->peak_bytes))
 			first = &rank->devices[i];
 	return first;
 }
@@ -300,12 +300,11 @@ static void put_members(struct report *report, const char *const *names, size_t 
 static void put_target_device(struct json *json, const struct rank *rank)
 {
 	const struct device *device = device_first(rank);
-	size_t length = strcspn(device->name, ":");
-	char kind[DEVICE_NAME_BYTES];
+	char kind[DEVICE_NAME_BYTES] = "";
 
-	memcpy(kind, device->name, length);
-	kind[length] = '\0';
-	json_put_text(json, "target_device", device->peak_bytes ? kind : NULL);
+	if (device)
+		snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(device->name, ":"), device->name);
+	json_put_text(json, "target_device", device && device->peak_bytes ? kind : NULL);
 }
 
 #define PUT_MEMBERS(report, names) put_members(report, names, sizeof(names) / sizeof(*(names)))
@@ -336,16 +335,10 @@ static void put_children(struct json *json, yajl_val end)
 	free(text);
 }
 
-static bool backend_is_async(const struct report *report)
-{
-	const char *settings = tree_text(tree_get(report->target, "environment"), "PYTORCH_CUDA_ALLOC_CONF");
-
-	return settings && strstr(settings, "cudaMallocAsync");
-}
-
 static void put_device_limitations(struct report *report)
 {
 	const struct rank *rank = report->rank;
+	const char *allocator = tree_text(report->target, "device_allocator");
 	bool unexplained = false, others = false;
 
 	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
@@ -358,7 +351,7 @@ static void put_device_limitations(struct report *report)
 		json_text(&report->json, LIMITATION_TOTALS);
 	if (others)
 		json_text(&report->json, LIMITATION_DEVICES);
-	if (backend_is_async(report))
+	if (allocator && !strcmp(allocator, "cudaMallocAsync"))
 		json_text(&report->json, LIMITATION_ASYNC);
 }
 
@@ -465,9 +458,11 @@ static void put_events(struct json *json, const struct rank *rank)
 	json_object_end(json);
 }
 
+/* `device` may be NULL: there is none. */
 static void put_peak(struct json *json, const struct rank *rank, const struct device *device)
 {
-	const struct operator_run *run = device->peak_run == UINT32_MAX ? NULL : &rank->runs[device->peak_run];
+	const struct operator_run *run =
+		!device || device->peak_run == UINT32_MAX ? NULL : &rank->runs[device->peak_run];
 
 	json_key(json, "peak");
 	json_object(json);
@@ -478,7 +473,7 @@ static void put_peak(struct json *json, const struct rank *rank, const struct de
 	else
 		json_null(json);
 	json_put_text(json, "task_name", run ? phase_name(run->phase) : NULL);
-	json_put_unsigned(json, "time_ns", device->peak_time_ns);
+	json_put_unsigned(json, "time_ns", device ? device->peak_time_ns : 0);
 	json_object_end(json);
 }
 
