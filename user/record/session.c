@@ -299,6 +299,8 @@ int target_describe(struct session *session, struct target *target)
 	json_number(json, "inference_gap_ns", (long long)target->inference_gap_ns);
 	json_version(json, "torch_version", torch);
 	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);
+	if (target->libraries[LIBRARY_PYTHON])
+		json_flag(json, "python_stacks", target->settings.python_thread_slot != 0);
 	json_libraries(json, target);
 	error = json_keep(session, json, CAPTURE_TARGET, target);
 	/* Names that come later (invoked.c) go on from these. */

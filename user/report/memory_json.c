@@ -57,6 +57,10 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_INFERENCE                                                                                           \
 	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
 	"missing (live.target.inference_gap_ns)."
+#define LIMITATION_PYTHON                                                                                              \
+	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
+	"that "                                                                                                        \
+	"need them."
 #define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
@@ -376,6 +380,8 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_LITE);
 	if (tree_number(report->target, "inference_gap_ns") > 0)
 		json_text(json, LIMITATION_INFERENCE);
+	if (YAJL_IS_FALSE(tree_get(report->target, "python_stacks")))
+		json_text(json, LIMITATION_PYTHON);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
 	if (!rank->end_json)
