@@ -14,51 +14,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Smaller allocations outside operators are numbers that PyTorch wraps: no stack is worth its cost. */
 #define STACK_BYTES_MIN 64
 
-/*
- * Is this inside the operator whose frame lies above? The word that tells is in the
- * target, and a look there costs as much as all the rest. But the same code allocates
- * at the same distance from the same frame again: what was found is kept.
- */
-static __always_inline bool frame_is_alive_lite(const struct hit *hit, const struct call_frame *call)
-{
-	__u64 key = identity_mix(call->word, call->place - hit->stack_pointer) & ~1ULL;
-	__u64 *verdict = &hit->thread->verdicts[key >> VERDICTS_SHIFT];
-
-	if (call->place <= hit->stack_pointer)
-		return false;
-	if ((*verdict & ~1ULL) != key)
-		*verdict = key | call_is_alive(call, hit->stack_pointer);
-	return *verdict & 1;
-}
-
-/*
- * At LEVEL_LITE the stack pointer has to do for an operator that certainly runs, but
- * not for numbers: PyTorch wraps Python's where the last frame seems to be still.
- */
-static __always_inline __u32 hit_depth_lite(const struct hit *hit, bool number)
-{
-	__u32 count = hit->thread->frame_count, last = count - 1;
-	const struct call_frame *call = &hit->thread->frames[last & (FRAMES_DEPTH_MAX - 1)].call;
-
-	if (!count)
-		return 0;
-	if (hit->thread->running && !number)
-		return call->place > hit->stack_pointer ? count : 0;
-	return frame_is_alive_lite(hit, call) ? count : 0;
-}
-
-static __always_inline __u32 hit_depth(struct hit *hit, bool number)
-{
-	struct thread_state *thread = hit->thread;
-
-	if (hit->settings->level == LEVEL_LITE)
-		return hit_depth_lite(hit, number);
-	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing but numbers. */
-	if (thread->frame_count)
-		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), number);
-	return *(volatile __u32 *)&thread->frame_count;
-}
-
 /* What is allocated outside operators may belong to one that the sparse hooks do not see. */
 static __always_inline void inference_tell(struct hit *hit)
 {

@@ -27,6 +27,7 @@
 
 #define ARCH_STACK_POINTER(context) REGISTER(context, sp)
 #define ARCH_INSTRUCTION(context) REGISTER(context, ip)
+#define ARCH_RETURN_VALUE(context) REGISTER(context, ax)
 #define ARCH_CALL_LENGTH 5 /* call rel32 */
 #define ARCH_WORD 8        /* what a call pushes */
 #define ARCH_DTV 8         /* thread pointer -> dtv (glibc, tcbhead_t) */
@@ -102,6 +103,7 @@ static __always_inline __u64 arch_thread_pointer(void)
 /* The programs load here, but operator frames are not followed yet: the loader refuses arm64 targets. */
 #define ARCH_STACK_POINTER(context) REGISTER(context, sp)
 #define ARCH_INSTRUCTION(context) REGISTER(context, pc)
+#define ARCH_RETURN_VALUE(context) REGISTER(context, regs[0])
 #define ARCH_CALL_LENGTH 4
 #define ARCH_WORD 0
 #define ARCH_DTV 0

@@ -48,17 +48,6 @@ static long argument_element_read(__u32 index, struct hit *hit)
 	return 0;
 }
 
-static __always_inline __u64 argument_word(struct pt_regs *context, const struct hit *hit, __u32 place)
-{
-	__u64 value = 0;
-
-	if (place < ARGUMENT_REGISTERS)
-		return arch_register(context, place);
-	/* Stack arguments start above the return address. */
-	READ_USER(value, hit->stack_pointer + ARCH_WORD + sizeof(__u64) * (place - PLACE_STACK));
-	return value;
-}
-
 /*
  * Elements of a c10::List: the address of its list implementation is at `address`.
  * That begins with a std::vector<IValue>, as a tensor with its storage: behind

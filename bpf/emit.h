@@ -58,4 +58,37 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 	return !error;
 }
 
+/*
+ * The call of a driver that was waited for is over. Its result was not seen
+ * behind the call: what lies where it was to go has to do.
+ */
+static __noinline int segment_send(struct hit *hit)
+{
+	struct pending_segment *pending = &hit->thread->pending;
+	struct segment_event *record = &pending->record;
+
+	pending->call.place = 0;
+	if (!record->action)
+		return 0;
+	if (pending->result) {
+		record->result = SEGMENT_FOUND;
+		if (READ_USER(record->address, pending->result))
+			record->result = SEGMENT_UNREADABLE;
+		else if (record->address == pending->before)
+			record->result = SEGMENT_UNCHANGED;
+	}
+	event_send(hit, record, sizeof(*record));
+	return 0;
+}
+
+/* What a program begins with; false: the hit is for nobody. */
+static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, __u64 cookie)
+{
+	if (!hit_find(hit, context, cookie))
+		return false;
+	if (hit->thread->pending.call.place && !call_is_alive(&hit->thread->pending.call, hit->stack_pointer))
+		segment_send(hit);
+	return true;
+}
+
 #endif

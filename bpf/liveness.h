@@ -65,13 +65,6 @@ static __always_inline bool autograd_is_excluded(const struct hit *hit, __u64 ex
 	return (excluded & hit->settings->keys_autograd) == hit->settings->keys_autograd;
 }
 
-static __always_inline bool call_is_alive(const struct call_frame *call, __u64 stack_pointer)
-{
-	__u64 word = 0;
-
-	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
-}
-
 /*
  * Forget frames that ended; thread->frame_count then says how many are alive
  * (not returned: the verifier would follow each number on its own). `strict`:
@@ -126,6 +119,52 @@ static __always_inline bool engine_is_alive(struct hit *hit)
 		return true;
 	hit->thread->engine.place = 0;
 	return false;
+}
+
+/*
+ * Is this inside the operator whose frame lies above? The word that tells is in the
+ * target, and a look there costs as much as all the rest. But the same code allocates
+ * at the same distance from the same frame again: what was found is kept.
+ */
+static __always_inline bool frame_is_alive_lite(const struct hit *hit, const struct call_frame *call)
+{
+	__u64 key = identity_mix(call->word, call->place - hit->stack_pointer) & ~1ULL;
+	__u64 *verdict = &hit->thread->verdicts[key >> VERDICTS_SHIFT];
+
+	if (call->place <= hit->stack_pointer)
+		return false;
+	if ((*verdict & ~1ULL) != key)
+		*verdict = key | call_is_alive(call, hit->stack_pointer);
+	return *verdict & 1;
+}
+
+/*
+ * At LEVEL_LITE the stack pointer has to do for an operator that certainly runs, but
+ * not for numbers: PyTorch wraps Python's where the last frame seems to be still.
+ */
+static __always_inline __u32 hit_depth_lite(const struct hit *hit, bool number)
+{
+	__u32 count = hit->thread->frame_count, last = count - 1;
+	const struct call_frame *call = &hit->thread->frames[last & (FRAMES_DEPTH_MAX - 1)].call;
+
+	if (!count)
+		return 0;
+	if (hit->thread->running && !number)
+		return call->place > hit->stack_pointer ? count : 0;
+	return frame_is_alive_lite(hit, call) ? count : 0;
+}
+
+/* How many operator frames are alive; `number`: what is allocated may be a number that PyTorch wraps. */
+static __always_inline __u32 hit_depth(struct hit *hit, bool number)
+{
+	struct thread_state *thread = hit->thread;
+
+	if (hit->settings->level == LEVEL_LITE)
+		return hit_depth_lite(hit, number);
+	/* A guarded frame needs no second proof here: what else excludes autograd allocates nothing but numbers. */
+	if (thread->frame_count)
+		frames_check(hit, autograd_is_excluded(hit, keys_excluded(hit)), number);
+	return *(volatile __u32 *)&thread->frame_count;
 }
 
 #endif

@@ -27,12 +27,6 @@ struct python_walk {
 
 #define TAIL_MASK (RECORD_TAIL_SIZE - 1)
 
-static __always_inline __u64 identity_mix(__u64 identity, __u64 value)
-{
-	identity = (identity ^ value) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio: Fibonacci hashing */
-	return identity ^ (identity >> 29);
-}
-
 static __always_inline __u64 span_field(const __u64 *span, __u32 offset)
 {
 	__u64 index = offset / sizeof(__u64);

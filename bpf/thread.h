@@ -94,6 +94,15 @@ struct arguments_state {
 	__u32 fault;
 };
 
+/* A call whose result is not known before it has returned. */
+struct pending_segment {
+	struct call_frame call; /* place 0: none */
+	__u64 result;           /* address where the result goes */
+	__u64 before;           /* what stood there */
+	__u64 runtime;          /* of a runtime, which calls its driver */
+	struct segment_event record;
+};
+
 struct thread_state {
 	__u8 known;          /* it was hit before */
 	__u8 plain;          /* it follows the plain set of hooks */
@@ -102,6 +111,9 @@ struct thread_state {
 	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */
 	__u64 tick, time_ns; /* when the clock was read last: event_time */
 	__u64 filled;        /* address of the last allocation inside an operator: factory_check */
+	__u8 device_known;   /* `device` is what the thread selected */
+	__u8 device;
+	struct pending_segment pending;
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
@@ -182,7 +194,8 @@ static __always_inline void loss_count(__u32 target, __u32 reason)
 		counter->lost[reason]++;
 }
 
-static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, __u64 cookie)
+/* For whom it is, and the state of the thread; emit.h has what most programs begin with. */
+static __always_inline bool hit_find(struct hit *hit, struct pt_regs *context, __u64 cookie)
 {
 	hit->target = COOKIE_TARGET(cookie);
 	hit->settings = bpf_map_lookup_elem(&targets, &hit->target);
@@ -206,5 +219,29 @@ static __always_inline void frames_forget(struct thread_state *thread)
 
 #define READ_USER(destination, address)                                                                                \
 	bpf_probe_read_user(&(destination), sizeof(destination), (const void *)(address))
+
+static __always_inline __u64 argument_word(struct pt_regs *context, const struct hit *hit, __u32 place)
+{
+	__u64 value = 0;
+
+	if (place < ARGUMENT_REGISTERS)
+		return arch_register(context, place);
+	/* Stack arguments start above the return address. */
+	READ_USER(value, hit->stack_pointer + ARCH_WORD + sizeof(__u64) * (place - PLACE_STACK));
+	return value;
+}
+
+static __always_inline bool call_is_alive(const struct call_frame *call, __u64 stack_pointer)
+{
+	__u64 word = 0;
+
+	return call->place > stack_pointer && !READ_USER(word, call->place) && word == call->word;
+}
+
+static __always_inline __u64 identity_mix(__u64 identity, __u64 value)
+{
+	identity = (identity ^ value) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio: Fibonacci hashing */
+	return identity ^ (identity >> 29);
+}
 
 #endif

@@ -46,6 +46,7 @@ enum capture_kind {
 	CAPTURE_CODE = 259,     /* struct code_record: a Python code object */
 	CAPTURE_LOSS = 260,     /* struct loss_record: losses of a target so far; the last one counts */
 	CAPTURE_END = 261,      /* JSON object: the trace of a target ended, and why */
+	CAPTURE_SYMBOL = 262,   /* struct symbol_record: what lies at an address of native code */
 };
 
 /* CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END: text, padded with NUL to 8 bytes. */
@@ -62,6 +63,9 @@ enum operator_flag {
 	OPERATOR_RANGE_BEGIN = 1 << 1,
 	OPERATOR_RANGE_END = 1 << 2,
 };
+
+/* Operators of at::_ops are numbered below this, other names from it on. */
+#define EXTRA_NAMES_FIRST 0x4000
 
 /* Followed by the name (aten.add.Tensor), padded with NUL to 8 bytes. */
 struct operator_record {
@@ -87,6 +91,15 @@ struct code_record {
 	__u32 name_length;
 	__u32 qualified_length;
 	__u32 table_length;
+	char bytes[];
+};
+
+/* Followed by the base name of the library, then the function's name, demangled, empty when unknown; no NUL. */
+struct symbol_record {
+	struct event event;
+	__u64 address;
+	__u32 offset; /* of the address in the function */
+	__u16 library_length, name_length;
 	char bytes[];
 };
 

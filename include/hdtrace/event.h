@@ -37,6 +37,9 @@ enum event_kind {
 	EVENT_DEVICE_ALLOCATE = 32, /* struct device_allocate_event */
 	EVENT_DEVICE_FREE = 33,     /* struct device_free_event */
 	EVENT_DEVICE_REQUEST = 34,  /* struct device_request_event: what an allocation was made for */
+	EVENT_SEGMENT = 35,         /* struct segment_event: a call of a driver or its runtime for memory */
+	EVENT_OUT_OF_MEMORY = 36,   /* struct out_of_memory_event */
+	EVENT_LAUNCH = 37,          /* struct launch_event: a kernel, or a graph of them, goes to a device */
 	EVENT_KERNEL_KINDS,         /* kinds from here on are made in user space: capture.h */
 };
 
@@ -182,6 +185,70 @@ struct device_request_event {
 	__u8 reserved[7];
 };
 
+/* What a call of a driver or its runtime does. */
+enum segment_action {
+	SEGMENT_ALLOCATE = 1,   /* memory with an address */
+	SEGMENT_FREE = 2,       /* of an address */
+	SEGMENT_CREATE = 3,     /* memory without an address yet: a handle */
+	SEGMENT_RELEASE = 4,    /* of a handle */
+	SEGMENT_MAP = 5,        /* a range of addresses gets the memory of a handle */
+	SEGMENT_UNMAP = 6,      /* a range of addresses; bytes 0: the mapping that starts there */
+	SEGMENT_REGISTER = 7,   /* host memory that is there becomes pinned */
+	SEGMENT_UNREGISTER = 8, /* and no longer is */
+};
+
+enum segment_memory { SEGMENT_DEVICE = 0, SEGMENT_MANAGED = 1, SEGMENT_HOST = 2 };
+
+/* How it is known what a call came to. */
+enum segment_result {
+	SEGMENT_TAKEN = 0,      /* not known: what it was asked for is taken as done */
+	SEGMENT_RETURNED = 1,   /* it returned success */
+	SEGMENT_REFUSED = 2,    /* it returned an error: `code` */
+	SEGMENT_FOUND = 3,      /* another value stands where its result was to go */
+	SEGMENT_UNCHANGED = 4,  /* the same value as before stands there: it failed, or gave the same again */
+	SEGMENT_UNREADABLE = 5, /* nothing can be read there any more */
+};
+
+#define SEGMENT_DEVICE_UNKNOWN 255
+
+/*
+ * Sent when the result is known, which is after what the call itself did; the
+ * time is that of its begin. event.operator_ is the index of the function's name.
+ */
+struct segment_event {
+	struct event event;
+	__u64 address; /* first byte; of CREATE and RELEASE: the handle; 0: unknown */
+	__u64 bytes;
+	__u64 handle; /* of MAP: what is mapped */
+	__u64 stream; /* 0: none, or the default one */
+	__u64 caller; /* where the call returns to */
+	__s32 code;   /* of REFUSED: the error number of the function */
+	__u8 action;  /* enum segment_action */
+	__u8 memory;  /* enum segment_memory */
+	__u8 result;  /* enum segment_result */
+	__u8 device_type;
+	__u8 device_index; /* that the thread has selected; SEGMENT_DEVICE_UNKNOWN */
+	__u8 pooled;       /* from a pool of the driver, in the order of a stream */
+	__u8 reserved[6];
+};
+
+/* The allocator of a device found no memory, after all that it tried. */
+struct out_of_memory_event {
+	struct event event;
+	__u64 bytes; /* that were asked for */
+	__u64 allocated, reserved_bytes;
+	__u64 stack;
+	__u16 frame_count; /* frames follow */
+	__u8 device_type;
+	__u8 device_index;
+	__u8 reserved[4];
+};
+
+struct launch_event {
+	struct event event; /* operator_: the name of the function that launches */
+	__u64 function;     /* address of the host's stub of the kernel, 0: only a handle is known */
+};
+
 /* Either may have data 0 when it could not be read. */
 struct gradient_event {
 	struct event event;
@@ -264,5 +331,8 @@ EVENT_ASSERT_SIZE(struct gradient_event, 56);
 EVENT_ASSERT_SIZE(struct device_allocate_event, 72);
 EVENT_ASSERT_SIZE(struct device_free_event, 64);
 EVENT_ASSERT_SIZE(struct device_request_event, 56);
+EVENT_ASSERT_SIZE(struct segment_event, 80);
+EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
+EVENT_ASSERT_SIZE(struct launch_event, 32);
 
 #endif

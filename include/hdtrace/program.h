@@ -89,6 +89,24 @@ struct usdt_operand {
 /* Values of the point pytorch:malloc. */
 enum usdt_malloc { USDT_MALLOC_POINTER, USDT_MALLOC_BYTES, USDT_MALLOC_STREAM, USDT_MALLOC_VALUES };
 
+/*
+ * What a function of a driver or its runtime does, and in which argument it has
+ * what: a place as in hook_argument, plus 1; 0: it has none.
+ */
+struct segment_call {
+	__u8 action; /* enum segment_action; 0: it selects the thread's device */
+	__u8 memory; /* enum segment_memory */
+	__u8 device_type;
+	__u8 result;  /* pointer to where the address or handle goes */
+	__u8 address; /* or handle, when it is an argument */
+	__u8 bytes;
+	__u8 handle; /* of MAP */
+	__u8 stream;
+	__u8 device;  /* of a selection */
+	__u8 runtime; /* it may call the driver, whose calls are then part of it */
+	__u8 pooled;  /* memory from a pool of the driver, in the order of a stream */
+};
+
 struct hook_description {
 	__u16 operator_;    /* index of the operator's name */
 	__u8 hook;          /* enum operator_hook */
@@ -99,6 +117,8 @@ struct hook_description {
 	union {
 		struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
 		struct usdt_operand malloc_values[USDT_MALLOC_VALUES]; /* of a USDT point */
+		struct segment_call segment;
+		__u8 launched; /* place of the kernel's stub, as in segment_call */
 	};
 };
 

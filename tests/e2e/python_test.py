@@ -4,6 +4,7 @@ HDTRACE_TEST_PYTHONS names further interpreters, separated by spaces.
 """
 import json
 import os
+import sys
 
 from harness import COMPLETE, PROGRAMS, PYTHON, check, check_equal, find_capture, program_path, test, wait_until
 
@@ -46,6 +47,7 @@ def check_from_start(context, python, *options, least=LEAST_STACKS):
                          *context.command(python, program_path("frames"), folder, *options))
     tracer.check_code(COMPLETE)
     check_stacks(context.report(), folder, least)
+    check(not any("no Python stacks" in line for line in context.report().json["limitations"]), "a limit that is none")
 
 
 def check_attached(context, python, *options):
@@ -73,6 +75,32 @@ def test_stacks_of_a_program_that_runs_already_are_those_it_sees(context, python
 @test
 def test_stacks_of_a_program_that_is_gone_at_once_have_their_names(context):
     check_from_start(context, PYTHON, "--few", least=1)
+
+
+def unknown_python(context):
+    """A copy of this machine's interpreter that says of itself, where hdtrace looks, that it is one of the future."""
+    with open(os.path.realpath(PYTHON), "rb") as source:
+        program = source.read()
+    version = sys.hexversion.to_bytes(8, "little")
+    check_equal(program.count(version), 1, "places that Py_Version may be at")
+    path = context.path("python3.99")
+    with open(path, "wb") as out:
+        out.write(program.replace(version, (0x036300F0).to_bytes(8, "little")))
+    os.chmod(path, 0o755)
+    return path
+
+
+@test
+def test_an_unknown_interpreter_is_refused_by_name_and_the_rest_remains(context):
+    folder = libraries(context)
+    tracer = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", unknown_python(context),
+                         program_path("frames"), folder, environment={"PYTHONHOME": "/usr"})
+    tracer.check_code(COMPLETE)
+    check("CPython 3.99.0 is unknown" in tracer.err and "are left out" in tracer.err, tracer)
+    report = context.report()
+    check(len(report.rows) >= LEAST_STACKS, f"{len(report.rows)} blocks")
+    check(not any(row["python_stack"] or row["file_name"] for row in report.rows), "a stack was invented")
+    check(any("no Python stacks" in line for line in report.json["limitations"]), report.json["limitations"])
 
 
 @test(root="python39")

@@ -15,7 +15,8 @@ OPTIONS = {
     "doctor": ("--pid", "--json"),
 }
 DOCTOR_CHECKS = (r"kernel", r"btf", r"lockdown", r"capabilit", r"paranoid|unprivileged", r"ring|memlock|memory")
-DOCTOR_TARGET_CHECKS = (r"libtorch_cpu", r"1\.13", r"python|cpython", r"3\.11", r"symbol", r"instruction|emulat")
+DOCTOR_TARGET_CHECKS = (r"libtorch_cpu", r"1\.13", r"python|cpython", r"3\.11", r"symbol", r"instruction|emulat",
+                        r"layout by the table", r"threads have their state")
 
 
 @test(each=VERBS, needs_bpf=False)

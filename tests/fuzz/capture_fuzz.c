@@ -46,6 +46,15 @@ int model_operator_name(struct model *model, uint16_t target, uint16_t index, co
 	return 0;
 }
 
+int model_symbol(
+	struct model *model, uint16_t target, uint64_t address, const char *library, const char *name, uint32_t offset)
+{
+	look(model, library, strlen(library));
+	look(model, name, strlen(name));
+	model->sum += target + address + offset;
+	return 0;
+}
+
 int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames, size_t frame_count,
 	bool cut)
 {

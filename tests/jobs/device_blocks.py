@@ -119,7 +119,8 @@ def state():
         found.append({name: stats[f"{key}.all.{moment}"]
                       for name, key, moment in (("allocated", "allocated_bytes", "current"),
                                                 ("peak", "allocated_bytes", "peak"),
-                                                ("reserved", "reserved_bytes", "current"))})
+                                                ("reserved", "reserved_bytes", "current"),
+                                                ("segments", "segment", "current"))})
         torch.cuda.reset_peak_memory_stats(device)
     return found
 

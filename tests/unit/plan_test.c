@@ -224,7 +224,7 @@ Test(plan, of_the_allocator_needs_the_functions_of_the_cpus)
 
 	plan_open(&plan, TORCH_C10, LIBRARY_C10);
 	findings_check(&plan);
-	cr_assert_eq(arrlen(plan.points), 3);
+	cr_assert_eq(arrlen(plan.points), 4);
 	for (ptrdiff_t i = 0; i < arrlen(plan.points); i++)
 		cr_assert(is_emulated(plan.elf, plan.points[i].offset));
 	cr_assert_eq(strlen(plan.build_id), 40);

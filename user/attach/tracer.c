@@ -61,6 +61,14 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.device_reported;
 	case PROGRAM_REQUESTED:
 		return tracer->skeleton->progs.device_requested;
+	case PROGRAM_CALLED:
+		return tracer->skeleton->progs.segment_called;
+	case PROGRAM_RETURNED:
+		return tracer->skeleton->progs.segment_returned;
+	case PROGRAM_EXHAUSTED:
+		return tracer->skeleton->progs.memory_exhausted;
+	case PROGRAM_LAUNCHED:
+		return tracer->skeleton->progs.kernel_launched;
 	case PROGRAM_NODE:
 		return tracer->skeleton->progs.node_entered;
 	case PROGRAM_GRADIENT:

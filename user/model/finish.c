@@ -13,6 +13,7 @@
 #define NAME_RESIZE "torch.UntypedStorage.resize_"
 #define NAME_OUTSIDE "native.allocation"
 #define NAME_OUTSIDE_PREFIX "python."
+#define NAME_NATIVE_PREFIX "native."
 #define NAME_UNKNOWN "hdtrace.unknown"
 
 /* Names that no operator has, after those of the operators, once each. */
@@ -54,6 +55,23 @@ static int name_of_outside(struct names *names, const struct stack *stack, uint3
 	return 0;
 }
 
+/* By the function, or else the library, that called the driver. */
+static int name_of_caller(struct names *names, const struct segment *segment, uint32_t *index)
+{
+	const struct symbol *symbol = rank_symbol(&names->target->result, segment->caller);
+	char *text;
+
+	if (!symbol) {
+		*index = name_add(names, NAME_OUTSIDE);
+		return 0;
+	}
+	if (asprintf(&text, NAME_NATIVE_PREFIX "%s", symbol->name[0] ? symbol->name : symbol->library) < 0)
+		return -ENOMEM;
+	*index = name_add(names, text);
+	free(text);
+	return 0;
+}
+
 static int name_of_run(struct names *names, size_t operator_count, const struct run *run, uint32_t *index)
 {
 	const struct target_state *target = names->target;
@@ -67,6 +85,8 @@ static int name_of_run(struct names *names, size_t operator_count, const struct 
 		return 0;
 	case SOURCE_OUTSIDE:
 		return name_of_outside(names, &target->stacks[run->stack], index);
+	case SOURCE_SEGMENT:
+		return name_of_caller(names, &target->result.segments[run->operator_], index);
 	default:
 		*index = run->operator_;
 		if (run->operator_ >= operator_count || !target->operator_names[run->operator_])
@@ -113,6 +133,12 @@ static int runs_publish(struct model *model, struct passes *passes)
 		error = name_of_run(&names, operator_count, run, &public.name);
 		passes->public_run[i] = (uint32_t)arrlenu(runs);
 		arrput(runs, public);
+	}
+	for (uint32_t i = 0; i < arrlenu(target->runs) && !error; i++) {
+		uint32_t resolved = passes->resolved[i];
+
+		if (resolved != NONE && passes->public_run[resolved] != NONE)
+			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
 	target->result.runs = runs;
 	hmfree(names.index);
@@ -184,6 +210,20 @@ static void passes_free(struct passes *passes)
 	arrfree(passes->totals);
 }
 
+static int symbol_compare(const void *left, const void *right)
+{
+	const struct symbol *a = left, *b = right;
+
+	return (a->address > b->address) - (a->address < b->address);
+}
+
+const struct symbol *rank_symbol(const struct rank *rank, uint64_t address)
+{
+	struct symbol key = {.address = address};
+
+	return rank->symbols ? bsearch(&key, rank->symbols, arrlenu(rank->symbols), sizeof(key), symbol_compare) : NULL;
+}
+
 /* --- devices ------------------------------------------------------------------- */
 
 static void devices_choose(struct target_state *target)
@@ -207,7 +247,12 @@ static int device_compare(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-/* By name; blocks and externals follow. */
+static uint8_t place_of(const uint8_t place[DEVICES_MAX], uint8_t device)
+{
+	return device == DEVICES_MAX ? UINT8_MAX : place[device];
+}
+
+/* By name; whatever names a device follows. */
 static void devices_publish(struct target_state *target)
 {
 	struct rank *rank = &target->result;
@@ -224,6 +269,14 @@ static void devices_publish(struct target_state *target)
 		rank->blocks[i].device = place[rank->blocks[i].device];
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		rank->externals[i].device = place[rank->externals[i].device];
+	for (size_t i = 0; i < arrlenu(rank->segments); i++)
+		rank->segments[i].device = place_of(place, rank->segments[i].device);
+	for (size_t i = 0; i < arrlenu(rank->failures); i++)
+		rank->failures[i].device = place_of(place, rank->failures[i].device);
+	for (size_t i = 0; i < arrlenu(rank->releases); i++)
+		rank->releases[i].device = place_of(place, rank->releases[i].device);
+	for (size_t i = 0; i < arrlenu(rank->out_of_memories); i++)
+		rank->out_of_memories[i].device = place_of(place, rank->out_of_memories[i].device);
 }
 
 int target_finish(struct model *model, struct target_state *target)
@@ -236,7 +289,14 @@ int target_finish(struct model *model, struct target_state *target)
 	rank->end_json = target->end_json;
 	rank->step_count = target->steps;
 	rank->stacks = target->stacks;
+	if (arrlenu(rank->symbols))
+		qsort(rank->symbols, arrlenu(rank->symbols), sizeof(*rank->symbols), symbol_compare);
+	segments_finish(target);
+	error = segments_become_blocks(target);
+	if (error)
+		return error;
 	operators_end(target);
+	segments_total(target);
 	devices_choose(target);
 	passes_number_tasks(&passes);
 	error = runs_publish(model, &passes);

@@ -49,8 +49,7 @@ struct place {
 	uint64_t address;
 };
 
-/* Index of a device, made when it is new; DEVICES_MAX: there are too many. */
-static uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index)
+uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index)
 {
 	struct device_state fresh = {.device.type = type, .device.index = index};
 
@@ -411,8 +410,17 @@ static void totals_take(
 		state->device.reserved_peak_bytes = totals->reserved;
 }
 
+/* How many bytes more the allocator holds than when it was heard of last; 0 when it was never. */
+static uint64_t reserved_more(const struct device_state *state, uint64_t reserved)
+{
+	uint64_t before = state->device.has_totals ? state->device.reserved_bytes : 0;
+
+	return reserved > before ? reserved - before : 0;
+}
+
 int memory_device_allocate(struct target_state *target, const struct device_allocate_event *event)
 {
+	struct thread *thread = thread_find(target, event->event.thread_id);
 	struct given given = {
 		.event = &event->event,
 		.place = {device_find(target, event->device_type, event->device_index), event->address},
@@ -424,10 +432,15 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 		.allocated = event->allocated,
 		.reserved = event->reserved,
 	};
+	uint64_t more;
 
+	if (!thread)
+		return -ENOMEM;
 	if (event->device_type == DEVICE_CPU || given.place.device == DEVICES_MAX)
 		return 0;
+	more = reserved_more(&target->devices[given.place.device], event->reserved);
 	totals_take(target, given.place.device, &event->event, &totals);
+	segment_block(target, thread, given.place.device, event->address, more);
 	return block_give(target, &given);
 }
 
@@ -509,6 +522,43 @@ int memory_device_request(struct target_state *target, const struct device_reque
 		allocation->flags |= ALLOCATION_LIBRARY;
 	allocation->stream = stream_find(&target->devices[allocation->device].device, event->stream);
 	return 0;
+}
+
+/* --- segments as blocks ------------------------------------------------------------ */
+
+int memory_segment_begin(struct target_state *target, uint32_t index, const struct event *event)
+{
+	const struct segment *segment = &target->result.segments[index];
+	struct given given = {
+		.event = event,
+		.place = {segment->device, segment->address},
+		.bytes = segment->bytes,
+	};
+	uint32_t run;
+	int error;
+
+	if (segment->device == DEVICES_MAX || !segment->address || !segment->bytes)
+		return 0;
+	error = block_give(target, &given);
+	run = error ? NONE : arrlast(target->allocations).run;
+	/* Outside operators it is known by who called for it. */
+	if (run != NONE && target->runs[run].source == SOURCE_OUTSIDE) {
+		target->runs[run].source = SOURCE_SEGMENT;
+		target->runs[run].operator_ = index;
+	}
+	return error;
+}
+
+int memory_segment_end(struct target_state *target, uint32_t index, const struct event *event)
+{
+	const struct segment *segment = &target->result.segments[index];
+	struct place place = {segment->device, segment->address};
+	struct thread *thread;
+	int error = free_begin(target, event, &thread);
+
+	if (!error && segment->device != DEVICES_MAX && address_live(target, place) != NONE)
+		block_take(target, thread, event, place);
+	return error;
 }
 
 /* --- resizes --------------------------------------------------------------------- */

@@ -69,6 +69,12 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->users);
 	arrfree(rank->externals);
 	arrfree(rank->devices);
+	arrfree(rank->segments);
+	arrfree(rank->failures);
+	arrfree(rank->releases);
+	arrfree(rank->out_of_memories);
+	arrfree(rank->kernels);
+	arrfree(rank->symbols);
 }
 
 static void target_free(struct target_state *target)
@@ -95,6 +101,10 @@ static void target_free(struct target_state *target)
 	arrfree(target->corrections);
 	arrfree(target->uses);
 	arrfree(target->accumulations);
+	arrfree(target->live_segments);
+	arrfree(target->segment_moments);
+	hmfree(target->kernel_index);
+	hmfree(target->allocators);
 	free(target->target_json);
 	free(target->end_json);
 	rank_free(&target->result);
@@ -183,6 +193,20 @@ int model_operator_name(struct model *model, uint16_t target, uint16_t index, co
 	return 0;
 }
 
+int model_symbol(
+	struct model *model, uint16_t target, uint64_t address, const char *library, const char *name, uint32_t offset)
+{
+	struct target_state *state = target_find(model, target);
+	struct symbol symbol = {.address = address, .offset = offset};
+
+	if (!state || model->finished)
+		return 0;
+	symbol.library = model_text(model, library);
+	symbol.name = model_text(model, name);
+	arrput(state->result.symbols, symbol);
+	return 0;
+}
+
 int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames, size_t frame_count,
 	bool cut)
 {
@@ -233,6 +257,16 @@ static int event_send(struct target_state *target, const struct event *event)
 		return event_has(event, sizeof(struct device_request_event))
 		               ? memory_device_request(target, (const void *)event)
 		               : -EINVAL;
+	case EVENT_SEGMENT:
+		return event_has(event, sizeof(struct segment_event)) ? segment_event(target, (const void *)event)
+		                                                      : -EINVAL;
+	case EVENT_OUT_OF_MEMORY:
+		return event_has(event, sizeof(struct out_of_memory_event))
+		               ? memory_exhausted(target, (const void *)event)
+		               : -EINVAL;
+	case EVENT_LAUNCH:
+		return event_has(event, sizeof(struct launch_event)) ? kernel_launch(target, (const void *)event)
+		                                                     : -EINVAL;
 	case EVENT_RESIZE:
 		return event_has(event, sizeof(struct resize_event)) ? memory_resize(target, (const void *)event)
 		                                                     : -EINVAL;

@@ -68,9 +68,10 @@ struct operator_run {
 	uint64_t live_bytes; /* of all devices that are reported, when the operator ended */
 	uint32_t name;       /* index into rank.operator_names */
 	uint32_t thread_id;
-	uint32_t step;  /* completed optimizer steps when it started */
-	uint32_t stack; /* index into rank.stacks */
-	uint8_t phase;  /* enum phase */
+	uint32_t step;     /* completed optimizer steps when it started */
+	uint32_t stack;    /* index into rank.stacks */
+	uint32_t launches; /* kernels, and graphs of them, that it sent to devices */
+	uint8_t phase;     /* enum phase */
 };
 
 /* No coordinate: a persistent block has no end event. */
@@ -137,8 +138,74 @@ struct device {
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
-	uint64_t *streams; /* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0,
-	                      the default */
+	/* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
+	uint64_t *streams;
+
+	/* What was taken from the driver while the trace was on; of it, what holds no blocks of the allocator. */
+	uint64_t segment_bytes, segment_peak_bytes;
+	uint64_t outside_bytes, outside_peak_bytes;
+};
+
+/* Memory that a driver, or its runtime, gave. */
+struct segment {
+	uint64_t address, bytes;             /* address 0: unknown; bytes 0: an error of ours, not to be shown */
+	uint64_t stream;                     /* the device's handle, 0: none or the default one */
+	uint64_t caller;                     /* where the call returned to: rank.symbols */
+	uint64_t start_time_ns, end_time_ns; /* end: UINT64_MAX while it is held */
+	uint32_t function;                   /* index into rank.operator_names: what was called */
+	uint32_t thread_id;
+	uint8_t memory;      /* enum segment_memory */
+	uint8_t device_type; /* enum device_type */
+	uint8_t device;      /* index into rank.devices, UINT8_MAX: unknown */
+	bool mapped;         /* physical memory at an address of its own (expandable segments) */
+	bool registered;     /* host memory that was there before */
+	bool pooled;         /* from a pool of the driver, in the order of a stream */
+	bool has_blocks;     /* the allocator of blocks took it, or another from the same place */
+	bool certain;        /* the call was seen to succeed, or the allocator confirmed it */
+};
+
+/* A call for memory that gave none. */
+struct segment_failure {
+	uint64_t time_ns, bytes, caller;
+	uint32_t function;
+	int32_t code;        /* error number of the function, 0: unknown */
+	uint8_t device_type; /* enum device_type */
+	uint8_t device;      /* index into rank.devices, UINT8_MAX: unknown */
+};
+
+/* Segments that an allocator gave back in one go. */
+struct segment_release {
+	uint64_t time_ns, bytes;
+	uint32_t segments;
+	uint8_t device;
+	bool in_operator; /* to make room for an allocation; else because it was asked to (empty_cache) */
+};
+
+/* An allocator found no memory. */
+struct out_of_memory {
+	uint64_t time_ns;
+	uint64_t bytes; /* that were asked for */
+	uint64_t allocated_bytes, reserved_bytes;
+	uint64_t largest_gap; /* free bytes in one piece, in its segments; UINT64_MAX: they are not known */
+	uint32_t order;       /* block_alive_at */
+	uint32_t name;        /* index into rank.operator_names: the operator, which failed; UINT32_MAX: none */
+	uint32_t stack;       /* index into rank.stacks */
+	uint8_t phase;
+	uint8_t device; /* index into rank.devices */
+};
+
+/* A place in native code. Texts belong to the model. */
+struct symbol {
+	uint64_t address;
+	const char *library; /* base name of the file */
+	const char *name;    /* of the function, "": unknown */
+	uint32_t offset;     /* in it */
+};
+
+struct kernel {
+	uint64_t function; /* address of its stub: rank.symbols; 0: only a handle is known */
+	uint32_t launcher; /* index into rank.operator_names */
+	uint64_t launches;
 };
 
 struct rank {
@@ -158,6 +225,15 @@ struct rank {
 
 	struct device *devices; /* stb_ds, by name: all that showed up */
 	uint64_t peak_bytes;    /* sum of the peaks of those that are reported, which are rarely at the same moment */
+
+	struct segment *segments;              /* stb_ds, in the order in which they became known */
+	struct segment_failure *failures;      /* stb_ds, the first of them */
+	struct segment_release *releases;      /* stb_ds */
+	struct out_of_memory *out_of_memories; /* stb_ds, the first of them */
+	struct kernel *kernels;                /* stb_ds, in order of the first launch */
+	struct symbol *symbols;                /* stb_ds, by address */
+	uint64_t segment_failures, out_of_memory_count;
+	uint64_t unknown_segment_frees;
 
 	uint64_t first_time_ns, last_time_ns; /* of the events; both 0 when there was none */
 	uint64_t event_count;
@@ -185,6 +261,9 @@ void model_free(struct model *model);
 /* A target; `from_start`: it is traced since before its first operator. A second call corrects the first. */
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json);
 int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags);
+/* What lies at an address of native code; the texts are copied. */
+int model_symbol(
+	struct model *model, uint16_t target, uint64_t address, const char *library, const char *name, uint32_t offset);
 /*
  * The frames of a stack identity, outermost first and filtered; strings are
  * copied. Before the first event that refers to the identity. Another stack of
@@ -209,6 +288,9 @@ uint32_t model_steps(const struct model *model);
 
 size_t model_rank_count(const struct model *model);
 const struct rank *model_rank(const struct model *model, size_t index); /* by rank, after model_finish */
+
+/* After model_finish: the symbol of an address, NULL when it is not known. */
+const struct symbol *rank_symbol(const struct rank *rank, uint64_t address);
 
 /* Nothing that the report rests on was lost. */
 bool rank_complete(const struct rank *rank);

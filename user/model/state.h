@@ -33,7 +33,7 @@ enum run_state {
 };
 
 /* Where the name of a run comes from, when it is no operator. */
-enum run_source { SOURCE_OPERATOR, SOURCE_PREEXISTING, SOURCE_RESIZE, SOURCE_OUTSIDE };
+enum run_source { SOURCE_OPERATOR, SOURCE_PREEXISTING, SOURCE_RESIZE, SOURCE_OUTSIDE, SOURCE_SEGMENT };
 
 struct run {
 	uint64_t time_ns;
@@ -45,6 +45,7 @@ struct run {
 	uint8_t state;  /* enum run_state */
 	uint8_t source; /* enum run_source */
 	uint8_t flags;  /* enum event_flag */
+	uint32_t launches;
 };
 
 enum allocation_flag {
@@ -95,6 +96,12 @@ struct moment {
 	uint32_t runs_started;
 	bool is_free;
 	bool by_resize; /* the free of a storage that a resize outside operators emptied or replaced */
+};
+
+/* A segment begins or ends. */
+struct segment_moment {
+	uint32_t segment;
+	bool is_end;
 };
 
 /* A total that an allocator told and that does not follow from what was seen before: that was not all. */
@@ -151,6 +158,11 @@ struct thread {
 	bool resizing;              /* a storage is about to get its memory */
 	bool resized;               /* last_device_block is that memory */
 
+	struct segment doubtful; /* a call whose result is not known, bytes 0: none */
+	bool doubtful_unchanged; /* nothing was written where its result was to go */
+	uint32_t last_segment;   /* that the thread got, until its next block; NONE */
+	uint32_t release;        /* index into rank.releases, while they are given back; NONE */
+
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 
 	bool in_optimizer;
@@ -193,6 +205,17 @@ struct target_state {
 		uint64_t key; /* address_key */
 		struct address_state value;
 	} * addresses; /* stb_ds map */
+
+	uint32_t *live_segments;                /* stb_ds: indices into result.segments, by address */
+	struct segment_moment *segment_moments; /* stb_ds */
+	struct {
+		uint64_t key;
+		bool value;
+	} * allocators; /* stb_ds map: callers whose segments have blocks of an allocator */
+	struct {
+		uint64_t key;
+		uint32_t value;
+	} * kernel_index; /* stb_ds map: stub or launcher to index into result.kernels */
 
 	struct run *runs;                   /* stb_ds */
 	struct allocation *allocations;     /* stb_ds */
@@ -260,6 +283,23 @@ uint32_t memory_argument(
 	struct target_state *target, const struct event *event, const struct tensor_argument *argument);
 /* The gradient that a thread was storing is stored if it is still alive. */
 void gradient_settle(struct target_state *target, struct thread *thread);
+
+/* Index of a device, made when it is new; DEVICES_MAX: there are too many. */
+uint8_t device_find(struct target_state *target, uint8_t type, uint8_t index);
+/* A segment as a block, where there is no allocator of blocks above the driver. */
+int memory_segment_begin(struct target_state *target, uint32_t segment, const struct event *event);
+int memory_segment_end(struct target_state *target, uint32_t segment, const struct event *event);
+
+/* segment.c */
+int segment_event(struct target_state *target, const struct segment_event *event);
+int memory_exhausted(struct target_state *target, const struct out_of_memory_event *event);
+int kernel_launch(struct target_state *target, const struct launch_event *event);
+/* The allocator of a device gives out a block, and holds `more` bytes than before. */
+void segment_block(struct target_state *target, struct thread *thread, uint8_t device, uint64_t address, uint64_t more);
+int segments_become_blocks(struct target_state *target);
+/* No more events come. */
+void segments_finish(struct target_state *target);
+void segments_total(struct target_state *target);
 
 /* finish.c */
 int target_finish(struct model *model, struct target_state *target);

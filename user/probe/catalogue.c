@@ -29,6 +29,13 @@ static const struct catalogue_row rows[] = {
 		.without = "no memory of devices",
 	},
 	{
+		.library = LIBRARY_C10,
+		.program = PROGRAM_EXHAUSTED,
+		.symbol = "_ZN3c1027reportOutOfMemoryToProfilerE",
+		.readable = "c10::reportOutOfMemoryToProfiler",
+		.without = "no snapshot when the memory of a device is exhausted",
+	},
+	{
 		.library = LIBRARY_TORCH_CPU,
 		.program = PROGRAM_RESIZED,
 		.symbol = "_ZN2at6native16resize_bytes_cpuE",
@@ -119,6 +126,11 @@ static const struct {
 	{"libtorch_cuda.so", LIBRARY_TORCH_CUDA},
 	{"libtorch_python.so", LIBRARY_TORCH_PYTHON},
 	{"libstdc++.so", LIBRARY_STDCXX},
+	{"libcudart.so", LIBRARY_CUDA_RUNTIME},
+	{"libcuda.so", LIBRARY_CUDA},
+	{"libamdhip64.so", LIBRARY_HIP},
+	{"libascendcl.so", LIBRARY_ASCEND},
+	{"libze_loader.so", LIBRARY_LEVEL_ZERO},
 	{"libpython3", LIBRARY_PYTHON},
 	{"python", LIBRARY_PYTHON},
 };
@@ -137,7 +149,8 @@ enum library_role library_role_of(const char *path)
 const char *library_role_name(enum library_role role)
 {
 	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python",
-		"libstdc++", "libc10_cuda", "libtorch_cuda", "Python"};
+		"libstdc++", "libc10_cuda", "libtorch_cuda", "libcudart", "libcuda", "libamdhip64", "libascendcl",
+		"libze_loader", "program", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -23,7 +23,13 @@ enum library_role {
 	LIBRARY_STDCXX,       /* the C++ runtime, which throws exceptions */
 	LIBRARY_C10_CUDA,     /* its caching allocator of devices */
 	LIBRARY_TORCH_CUDA,   /* operators of devices, pinned memory */
-	LIBRARY_PYTHON,       /* the interpreter, as a library or as the program itself */
+	LIBRARY_CUDA_RUNTIME, /* device_calls.h, and those that follow */
+	LIBRARY_CUDA,
+	LIBRARY_HIP,
+	LIBRARY_ASCEND,
+	LIBRARY_LEVEL_ZERO,
+	LIBRARY_CALLER, /* any other file that may call those of devices; never by its name */
+	LIBRARY_PYTHON, /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };
 

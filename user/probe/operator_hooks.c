@@ -365,7 +365,7 @@ int operator_hooks_plan(struct library_plan *plan)
 	builder.operators = operators;
 	plan->torch->optional_value = operators->layout == OPTIONAL_STD ? 0 : sizeof(uint64_t);
 	plan->torch->optional_flag = operators->layout == OPTIONAL_STD ? sizeof(uint64_t) : 0;
-	error = operators->count > UINT16_MAX ? -EFBIG : names_take(plan, operators);
+	error = operators->count > EXTRA_NAMES_FIRST ? -EFBIG : names_take(plan, operators);
 	if (!error && !sparse_set_make(&builder)) {
 		plan_find(plan, true, false, NULL, "%zu operators, %td sparse hooks", operators->count,
 			arrlen(builder.set->hooks));

@@ -11,13 +11,16 @@
 #include <hdtrace/capture.h>
 
 #include "containers/containers.h"
+#include "probe/device_calls.h"
 #include "probe/operator_hooks.h"
 #include "probe/python_plan.h"
 #include "probe/usdt.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
+#include "torch/call_sites.h"
 #include "torch/operators.h"
 
+#define CALL_BYTES 5 /* call rel32 */
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 #define UNDEFINED_TENSOR_SYMBOL "_ZN3c1019UndefinedTensorImpl10_singletonE"
 #define UNDEFINED_TABLE_SYMBOL "_ZTVN3c1019UndefinedTensorImplE"
@@ -118,6 +121,99 @@ static int usdt_plan(struct library_plan *plan, const struct catalogue_usdt *row
 	return next;
 }
 
+/* --- functions of devices --------------------------------------------------------- */
+
+static int call_plan(struct library_plan *plan, const struct device_call *call, const struct elf_symbol *symbol)
+{
+	struct plan_point point = {
+		.program = call->program,
+		.full_only = call->program == PROGRAM_LAUNCHED,
+		.described = true,
+		.name = call->symbol,
+	};
+	struct entry_place place;
+	int error = entry_find(plan->elf, symbol->address, symbol->size, &place);
+
+	if (!error)
+		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
+	if (error)
+		return error;
+	point.description.stack_adjust = (int16_t)place.stack_bytes;
+	if (call->program == PROGRAM_LAUNCHED)
+		point.description.launched = call->launched;
+	else
+		point.description.segment = call->call;
+	arrput(plan->points, point);
+	return 0;
+}
+
+/* Libraries whose calls of a runtime are seen to return from the first one on. */
+static bool calls_devices(enum library_role role)
+{
+	return role == LIBRARY_C10_CUDA || role == LIBRARY_TORCH_CUDA || role == LIBRARY_CALLER;
+}
+
+static int return_plan(struct library_plan *plan, uint64_t address)
+{
+	struct plan_point point = {.program = PROGRAM_RETURNED};
+	int error = return_find(plan->elf, address, &point.shift);
+
+	if (!error)
+		error = elf_file_offset(plan->elf, address + point.shift, &point.offset);
+	if (!error)
+		arrput(plan->points, point);
+	return error;
+}
+
+/* Behind each call of a function that gives memory. Without them the first calls are known less well. */
+static int returns_plan(struct library_plan *plan)
+{
+	size_t count, name_count = 0;
+	const struct device_call *calls = device_calls(&count);
+	const char **names = malloc(count * sizeof(*names));
+	struct call_site *sites;
+	int error;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t index = 0; index < count; index++)
+		if (calls[index].program == PROGRAM_CALLED && device_call_has_result(&calls[index]))
+			names[name_count++] = calls[index].symbol;
+	error = call_sites_find_imports(plan->elf, names, name_count, &sites);
+	free(names);
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	for (size_t index = 0; !error && index < arrlenu(sites); index++)
+		error = return_plan(plan, sites[index].address + CALL_BYTES);
+	plan_find(plan, true, false, NULL, "%zu calls for memory of devices", arrlenu(sites));
+	arrfree(sites);
+	return error;
+}
+
+static int device_calls_plan(struct library_plan *plan)
+{
+	size_t count, wanted = 0, found = 0;
+	const struct device_call *calls = device_calls(&count);
+	int error = 0;
+
+	for (size_t index = 0; !error && index < count; index++) {
+		const struct elf_symbol *symbol;
+
+		if (calls[index].library != plan->role)
+			continue;
+		wanted++;
+		symbol = elf_file_symbol(plan->elf, calls[index].symbol);
+		if (!symbol)
+			continue;
+		found++;
+		error = call_plan(plan, &calls[index], symbol);
+	}
+	if (wanted)
+		plan_find(plan, found > 0, false, found ? NULL : "what the driver gives is not seen",
+			"%zu of %zu functions for memory and kernels", found, wanted);
+	return error;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
 	const struct catalogue_usdt *usdt_rows;
@@ -133,7 +229,9 @@ static int catalogue_plan(struct library_plan *plan)
 	for (size_t index = 0; !error && index < count; index++)
 		if (usdt_rows[index].library == plan->role)
 			error = usdt_plan(plan, &usdt_rows[index]);
-	return error;
+	if (!error && calls_devices(plan->role))
+		error = returns_plan(plan);
+	return error ? error : device_calls_plan(plan);
 }
 
 /* --- PyTorch ----------------------------------------------------------------------- */

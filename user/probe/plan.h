@@ -22,9 +22,11 @@ struct elf_file;
 
 struct plan_point {
 	enum program_kind program;
-	uint64_t offset; /* in the file */
-	bool full_only;  /* left out at LEVEL_LITE */
-	bool described;  /* its program needs `description` */
+	uint64_t offset;  /* in the file */
+	bool full_only;   /* left out at LEVEL_LITE */
+	bool described;   /* its program needs `description` */
+	const char *name; /* of the function, that its records are to have; NULL: none. Static */
+	uint32_t shift;   /* of PROGRAM_RETURNED: bytes from where the call returns to */
 	struct hook_description description;
 };
 

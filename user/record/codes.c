@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "stream/record.h"
 #include "target/memory.h"
 
 /* Bytes that each piece takes in a record; the table comes last. */
@@ -93,29 +94,12 @@ static void code_find(struct session *session, struct target *target, uint64_t a
 
 void codes_keep(struct session *session, struct target *target, const struct event *record)
 {
-	const struct python_frame *frames;
-	size_t count;
+	struct event_stack stack;
 
-	if (record->kind == EVENT_OPERATOR) {
-		const struct operator_event *run = (const void *)record;
-
-		count = run->frame_count;
-		frames = (const void *)((const char *)(run + 1) + run->tensor_count * sizeof(struct tensor_argument));
-	} else if (record->kind == EVENT_ALLOCATE) {
-		const struct allocate_event *allocate = (const void *)record;
-
-		count = allocate->frame_count;
-		frames = (const void *)(allocate + 1);
-	} else if (record->kind == EVENT_DEVICE_ALLOCATE) {
-		const struct device_allocate_event *allocate = (const void *)record;
-
-		count = allocate->frame_count;
-		frames = (const void *)(allocate + 1);
-	} else {
+	if (!event_stack_find(record, &stack))
 		return;
-	}
-	for (size_t index = 0; index < count; index++)
-		code_find(session, target, frames[index].code);
+	for (size_t index = 0; index < stack.frame_count; index++)
+		code_find(session, target, stack.frames[index].code);
 }
 
 void codes_forget(struct target *target)

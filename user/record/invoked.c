@@ -57,23 +57,22 @@ static uint32_t name_flags(const char *name)
 	return 0;
 }
 
-/* The index of a definition's name, -ENOENT when it cannot be read. */
+/* The index of a definition's name, a negative errno when it cannot be read. */
 static int definition_index(struct session *session, struct target *target, uint64_t definition)
 {
-	const struct library_plan *torch = target->libraries[LIBRARY_TORCH_CPU];
 	ptrdiff_t at = hmgeti(target->invoked, definition);
-	size_t index = (torch ? arrlenu(torch->operator_names) : 0) + hmlenu(target->invoked);
+	int index = -ENOENT;
 	char *name;
 
 	if (at >= 0)
 		return target->invoked[at].value;
-	name = index <= UINT16_MAX ? name_read(target, definition) : NULL;
-	if (!name)
-		return -ENOENT;
-	capture_writer_operator(session->capture, target->index, (uint16_t)index, name, name_flags(name));
+	name = name_read(target, definition);
+	if (name)
+		index = target_name_add(session, target, name, name_flags(name));
 	free(name);
-	hmput(target->invoked, definition, (uint16_t)index);
-	return (int)index;
+	if (index >= 0)
+		hmput(target->invoked, definition, (uint16_t)index);
+	return index;
 }
 
 const struct event *invoked_translate(struct session *session, struct target *target,

@@ -76,6 +76,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	if (record->flags & EVENT_STACK)
 		codes_keep(session, target, record);
+	symbols_keep(session, target, record);
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
@@ -106,6 +107,13 @@ static void target_execed(struct recorder *recorder, struct target *target)
 {
 	struct session *session = &recorder->session;
 
+	if (target->ahead) {
+		target->ahead = false;
+		process_refresh(&target->process);
+		if (!target_describe(session, target))
+			target->maps_stale = true;
+		return;
+	}
 	if (!target->candidate) {
 		tracer_read(session->tracer);
 		if (target->announced && target->received) {
@@ -533,8 +541,10 @@ int recorder_run(const struct record_options *options, struct record_result *res
 		struct target *target;
 
 		error = target_add(&recorder.session, result->command_pid, &target);
-		if (!error)
+		if (!error) {
 			target->scanned = true; /* its image will be another one */
+			error = target_probe_ahead(&recorder.session, target, options->command[0]);
+		}
 		if (!error && write(go, "g", 1) != 1)
 			error = -errno;
 	} else if (!error) {

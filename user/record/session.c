@@ -34,7 +34,7 @@ void session_tell(const struct session *session, const char *format, ...)
 	va_end(arguments);
 }
 
-static void capture_check(struct session *session, struct target *target, int error)
+void capture_check(struct session *session, struct target *target, int error)
 {
 	if (!error)
 		return;
@@ -268,6 +268,19 @@ static void json_libraries(yajl_gen json, const struct target *target)
 	yajl_gen_array_close(json);
 }
 
+int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags)
+{
+	uint32_t index = EXTRA_NAMES_FIRST + target->extra_names;
+	int error;
+
+	if (index > UINT16_MAX)
+		return -ENOSPC;
+	error = capture_writer_operator(session->capture, target->index, (uint16_t)index, name, flags);
+	capture_check(session, target, error);
+	target->extra_names++;
+	return error ? error : (int)index;
+}
+
 int target_describe(struct session *session, struct target *target)
 {
 	const struct library_plan *torch = target->libraries[LIBRARY_TORCH_CPU];
@@ -299,9 +312,10 @@ int target_describe(struct session *session, struct target *target)
 	json_number(json, "inference_gap_ns", (long long)target->inference_gap_ns);
 	json_version(json, "torch_version", torch);
 	json_version(json, "python_version", target->libraries[LIBRARY_PYTHON]);
+	if (target->libraries[LIBRARY_PYTHON])
+		json_flag(json, "python_stacks", target->settings.python_thread_slot != 0);
 	json_libraries(json, target);
 	error = json_keep(session, json, CAPTURE_TARGET, target);
-	/* Names that come later (invoked.c) go on from these. */
 	for (ptrdiff_t name = 0; torch && !error && name < arrlen(torch->operator_names); name++)
 		error = capture_writer_operator(session->capture, target->index, (uint16_t)name,
 			torch->operator_names[name], torch->operator_flags[name]);

@@ -38,6 +38,12 @@ struct invoked_operator {
 	uint16_t value;
 };
 
+/* A native address that the capture has the symbol of; value: a probe stands there. */
+struct known_symbol {
+	uint64_t key;
+	bool value;
+};
+
 struct target {
 	uint16_t index;
 	struct process process;
@@ -48,6 +54,7 @@ struct target {
 	bool maps_stale;         /* something was mapped since */
 	bool announced;          /* the capture has its CAPTURE_TARGET record */
 	bool from_start;         /* PyTorch was mapped after we came */
+	bool ahead;              /* probes were set for what its exec will map */
 	uint64_t scan_time_ns;   /* when its maps were read last */
 	bool ended;
 	uint64_t attach_time_ns;
@@ -68,6 +75,11 @@ struct target {
 	struct known_code *codes; /* stb_ds hash map */
 	struct python_types types;
 	struct invoked_operator *invoked; /* stb_ds hash map */
+	uint16_t extra_names;             /* names given out by target_name_add */
+	struct known_symbol *symbols;     /* stb_ds hash map */
+	struct mapped_file *files;        /* as they were when symbols.c looked last; NULL: never */
+	int return_probes;
+	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
 };
 
 struct session {
@@ -76,6 +88,7 @@ struct session {
 	struct capture_writer *capture;    /* NULL until there is something to keep: an older one stays until then */
 	int capture_error;                 /* the first that writing met */
 	struct planned_library *libraries; /* stb_ds */
+	struct symbol_file *symbol_files;  /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
 	struct target **candidates;        /* stb_ds: children of a started command that do not train (yet) */
 	/* Counting steps while recording, only where --steps asks for it. */
@@ -91,12 +104,16 @@ uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 /* To a person, on stderr; nothing when --quiet. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Note the first error that writing the capture met; the target's, unless it is NULL. */
+void capture_check(struct session *session, struct target *target, int error);
 /* Keep a record in the capture. */
 void session_keep(struct session *session, struct target *target, const struct event *record);
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
 void session_keep_losses(struct session *session);
 /* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
 int session_capture_open(struct session *session);
+/* Give a name that is no operator's of at::_ops an index of its own; a negative errno when there is no room. */
+int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags);
 int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
@@ -107,6 +124,11 @@ void python_settings(const struct session *session, struct target *target);
 void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
 void codes_keep(struct session *session, struct target *target, const struct event *record);
 void codes_forget(struct target *target);
+
+/* symbols.c: the capture has what lies at the native addresses of a record. */
+void symbols_keep(struct session *session, struct target *target, const struct event *record);
+void symbols_forget(struct target *target);
+void symbol_files_free(struct session *session);
 
 /* invoked.c: an ordinary operator record made of one that names a definition, in `buffer`; NULL without a name. */
 struct operator_buffer {
@@ -127,6 +149,12 @@ void target_rank(const struct session *session, struct target *target);
 int candidate_add(struct session *session, pid_t pid);
 struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
+/* Probe the libraries of devices that a command is going to map, before its exec. 0 or a negative errno. */
+int target_probe_ahead(struct session *session, struct target *target, const char *command);
+/* Probe behind the calls of devices' libraries that a file without a role has. */
+int caller_probe(struct session *session, struct target *target, const struct mapped_file *file);
+int library_probe_ahead(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
 /* Tell what was found out about a library from the finding `first` on: what is bad, and all when --verbose. */

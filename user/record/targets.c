@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
+#include "probe/device_calls.h"
 #include "target/memory.h"
 
 /* --- identity ------------------------------------------------------------------ */
@@ -127,6 +128,7 @@ void targets_free(struct session *session)
 		free(session->libraries[index].plan);
 	}
 	arrfree(session->libraries);
+	symbol_files_free(session);
 }
 
 /* --- libraries ------------------------------------------------------------------ */
@@ -262,17 +264,6 @@ int probes_set(struct session *session, struct target *target, const struct mapp
 	return link;
 }
 
-static int point_probe(
-	struct session *session, struct target *target, const struct mapped_file *file, const struct plan_point *point)
-{
-	int hook = point->described ? tracer_hooks_add(session->tracer, &point->description, 1) : 0;
-	uint64_t cookie = COOKIE(target->index, hook);
-
-	if (hook < 0)
-		return hook;
-	return probes_set(session, target, file, point->program, &point->offset, &cookie, 1);
-}
-
 static bool point_is_wanted(const struct session *session, const struct plan_point *point)
 {
 	const struct device_choice *devices = &session->options->devices;
@@ -285,22 +276,68 @@ static bool point_is_wanted(const struct session *session, const struct plan_poi
 		return device_choice_has_cpu(devices);
 	case PROGRAM_DEVICE:
 	case PROGRAM_REQUESTED:
+	case PROGRAM_CALLED:
+	case PROGRAM_RETURNED:
+	case PROGRAM_EXHAUSTED:
+	case PROGRAM_LAUNCHED:
 		return device_choice_has_accelerator(devices);
 	default:
 		return true;
 	}
 }
 
-static int points_probe(
-	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
+static int point_cookie(
+	struct session *session, struct target *target, const struct plan_point *point, uint64_t *cookie)
 {
-	const struct library_plan *plan = target->libraries[role];
+	struct hook_description description = point->description;
+	int name = 0, hook = 0;
+
+	if (point->name)
+		name = target_name_add(session, target, point->name, 0);
+	if (name < 0)
+		return name;
+	description.operator_ = (uint16_t)name;
+	if (point->described)
+		hook = tracer_hooks_add(session->tracer, &description, 1);
+	else if (point->program == PROGRAM_RETURNED)
+		hook = (int)point->shift;
+	if (hook < 0)
+		return hook;
+	*cookie = COOKIE(target->index, hook);
+	return 0;
+}
+
+/* All points of one program by one link, since each takes its time to detach. */
+static int points_probe_program(struct session *session, struct target *target, const struct mapped_file *file,
+	const struct library_plan *plan, enum program_kind program)
+{
+	uint64_t *offsets = NULL, *cookies = NULL, cookie = 0;
 	int error = 0;
 
-	for (ptrdiff_t index = 0; error >= 0 && index < arrlen(plan->points); index++)
-		if (point_is_wanted(session, &plan->points[index]))
-			error = point_probe(session, target, file, &plan->points[index]);
+	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++) {
+		const struct plan_point *point = &plan->points[index];
+
+		if (point->program != program || !point_is_wanted(session, point))
+			continue;
+		error = point_cookie(session, target, point, &cookie);
+		arrput(offsets, point->offset);
+		arrput(cookies, cookie);
+	}
+	if (!error && offsets)
+		error = probes_set(session, target, file, program, offsets, cookies, arrlenu(offsets));
+	arrfree(offsets);
+	arrfree(cookies);
 	return error < 0 ? error : 0;
+}
+
+static int points_probe(
+	struct session *session, struct target *target, const struct mapped_file *file, const struct library_plan *plan)
+{
+	int error = 0;
+
+	for (int program = 0; !error && program < PROGRAMS; program++)
+		error = points_probe_program(session, target, file, plan, program);
+	return error;
 }
 
 const struct mapped_file *library_file_of(
@@ -315,7 +352,8 @@ const struct mapped_file *library_file_of(
 
 /* Operators before the allocators: a block is then rarely without its operator. */
 static const enum library_role probe_order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_TORCH_CUDA,
-	LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_C10_CUDA, LIBRARY_PYTHON};
+	LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_C10_CUDA, LIBRARY_CUDA_RUNTIME, LIBRARY_CUDA, LIBRARY_HIP, LIBRARY_ASCEND,
+	LIBRARY_LEVEL_ZERO, LIBRARY_PYTHON};
 
 static int library_probe(
 	struct session *session, struct target *target, const struct mapped_file *files, enum library_role role)
@@ -328,7 +366,7 @@ static int library_probe(
 	target->probed[role] = true;
 	if (role == LIBRARY_TORCH_CPU)
 		error = operators_probe(session, target, file);
-	return error ? error : points_probe(session, target, file, role);
+	return error ? error : points_probe(session, target, file, target->libraries[role]);
 }
 
 static int libraries_probe(struct session *session, struct target *target, const struct mapped_file *files)
@@ -415,6 +453,82 @@ static int libraries_find(struct session *session, struct target *target, const 
 	return error;
 }
 
+int caller_probe(struct session *session, struct target *target, const struct mapped_file *file)
+{
+	struct planned_library *library;
+	int error;
+
+	if (library_role_of(file->path) != LIBRARY_NONE || hmgeti(target->callers, file->inode) >= 0)
+		return 0;
+	hmput(target->callers, file->inode, true);
+	error = library_plan_of(session, target->process.pid, file, LIBRARY_CALLER, &library);
+	return error ? 0 : points_probe(session, target, file, library->plan);
+}
+
+/* The program and its libraries call those of devices, where there is no PyTorch to do it. */
+static int callers_probe(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	int error = 0;
+
+	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++)
+		error = caller_probe(session, target, &files[index]);
+	return error;
+}
+
+int library_probe_ahead(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
+{
+	struct planned_library *library;
+	int error = library_plan_of(session, target->process.pid, file, role, &library);
+
+	if (error)
+		return 0; /* it is looked at again when it is mapped */
+	target->libraries[role] = library->plan;
+	target->library_paths[role] = strdup(file->path);
+	if (!target->library_paths[role])
+		return -ENOMEM;
+	target->probed[role] = true;
+	target->ahead = target->from_start = true;
+	if (!target->announced) {
+		target->settings.level = (uint16_t)session->options->level;
+		target->settings.ready = true;
+		error = tracer_target_set(session->tracer, target->index, &target->settings);
+		if (!error)
+			error = target_describe(session, target);
+	}
+	return error ? error : points_probe(session, target, file, target->libraries[role]);
+}
+
+static bool has_pytorch(const struct target *target)
+{
+	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
+}
+
+static bool has_devices(const struct target *target)
+{
+	bool found = false;
+
+	for (int role = 0; role < LIBRARY_ROLES; role++)
+		found |= library_is_of_devices((enum library_role)role) && target->libraries[role];
+	return found;
+}
+
+/* A program that uses devices without PyTorch, or before it loads it. */
+static int target_probe_devices(struct session *session, struct target *target, const struct mapped_file *files)
+{
+	int error;
+
+	target->attach_time_ns = monotonic_now();
+	target->settings.level = (uint16_t)session->options->level;
+	target->settings.ready = true;
+	error = tracer_target_set(session->tracer, target->index, &target->settings);
+	if (!error)
+		error = target_describe(session, target);
+	if (!error)
+		error = callers_probe(session, target, files);
+	return error ? error : libraries_probe(session, target, files);
+}
+
 int target_scan(struct session *session, struct target *target)
 {
 	bool first = !target->scanned;
@@ -430,13 +544,18 @@ int target_scan(struct session *session, struct target *target)
 	target->scan_time_ns = monotonic_now();
 	error = libraries_find(session, target, files);
 	target->scanned = true;
-	if (!error && target->announced) {
-		error = target_probe_more(session, target, files);
-	} else if (!error && target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10]) {
+	if (!error && has_pytorch(target) && !target->probed[LIBRARY_TORCH_CPU]) {
 		target->from_start = !first;
 		error = torch_plan_take(session, target);
 		if (!error)
 			error = target_probe(session, target, files);
+	} else if (!error && target->announced) {
+		error = has_pytorch(target) ? 0 : callers_probe(session, target, files);
+		if (!error)
+			error = target_probe_more(session, target, files);
+	} else if (!error && has_devices(target)) {
+		target->from_start = !first;
+		error = target_probe_devices(session, target, files);
 	}
 	maps_free(files);
 	return error;
@@ -451,7 +570,8 @@ void candidate_scan(struct session *session, struct target *candidate)
 	if (maps_read(candidate->process.pid, &files))
 		return;
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
-		trains |= library_role_of(files[index].path) == LIBRARY_TORCH_CPU;
+		trains |= library_role_of(files[index].path) == LIBRARY_TORCH_CPU ||
+		          library_is_of_devices(library_role_of(files[index].path));
 	maps_free(files);
 	if (!trains)
 		return;
@@ -474,6 +594,7 @@ void target_forget_image(struct session *session, struct target *target)
 	arrsetlen(target->links, 0);
 	codes_forget(target);
 	invoked_forget(target);
+	symbols_forget(target);
 	for (int role = 0; role < LIBRARY_ROLES; role++) {
 		target->libraries[role] = NULL;
 		free(target->library_paths[role]);

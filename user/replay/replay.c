@@ -78,43 +78,9 @@ void replay_free(struct replay *replay)
 
 /* --- stacks -------------------------------------------------------------------- */
 
-/* The stack that comes with an event: where its frames are, and how many. */
-struct stack_definition {
-	uint64_t identity;
-	const struct python_frame *frames; /* innermost first */
-	size_t frame_count;
-};
-
-/* Is there one? An event without EVENT_STACK, or of a thread without Python, defines none. */
-static bool definition_find(const struct event *event, struct stack_definition *definition)
-{
-	if (!(event->flags & EVENT_STACK))
-		return false;
-	if (event->kind == EVENT_OPERATOR) {
-		const struct operator_event *operator_ = (const struct operator_event *)event;
-		const struct tensor_argument *tensors = (const struct tensor_argument *)(operator_ + 1);
-
-		*definition = (struct stack_definition){operator_->stack,
-			(const struct python_frame *)(tensors + operator_->tensor_count), operator_->frame_count};
-	} else if (event->kind == EVENT_ALLOCATE) {
-		const struct allocate_event *allocate = (const struct allocate_event *)event;
-
-		*definition = (struct stack_definition){
-			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
-	} else if (event->kind == EVENT_DEVICE_ALLOCATE) {
-		const struct device_allocate_event *allocate = (const struct device_allocate_event *)event;
-
-		*definition = (struct stack_definition){
-			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
-	} else {
-		return false;
-	}
-	return definition->identity != 0;
-}
-
 /* Hidden frames leave no trace; unknown ones stay, so that a stack keeps its shape. */
 static size_t frames_resolve(
-	struct replay *replay, uint16_t target, const struct stack_definition *definition, struct frame *frames)
+	struct replay *replay, uint16_t target, const struct event_stack *definition, struct frame *frames)
 {
 	size_t count = 0;
 
@@ -142,7 +108,7 @@ static size_t frames_resolve(
  * that a loop defines the same few stacks over and over. The model needs one
  * only when its frames, or what they mean, are new.
  */
-static int stack_define(struct replay *replay, const struct event *event, const struct stack_definition *definition)
+static int stack_define(struct replay *replay, const struct event *event, const struct event_stack *definition)
 {
 	struct stack_key key = {definition->identity, event->target};
 	bool cut = event->flags & (EVENT_STACK_CUT | EVENT_STACK_LOST);
@@ -170,7 +136,7 @@ static int stack_define(struct replay *replay, const struct event *event, const 
 
 static int event_take(struct replay *replay, const struct event *event)
 {
-	struct stack_definition definition;
+	struct event_stack definition;
 	int error = 0;
 
 	replay->counts.events++;
@@ -178,7 +144,8 @@ static int event_take(struct replay *replay, const struct event *event)
 		code_table_forget(replay->codes, event->target);
 		replay->code_epoch++;
 	}
-	if (definition_find(event, &definition))
+	/* An event without EVENT_STACK, or of a thread without Python, defines none. */
+	if (event->flags & EVENT_STACK && event_stack_find(event, &definition) && definition.identity)
 		error = stack_define(replay, event, &definition);
 	return error ? error : model_event(replay->model, event);
 }
@@ -245,6 +212,21 @@ static int operator_take(struct replay *replay, const struct operator_record *re
 	return error;
 }
 
+/* The two texts of a symbol, one behind the other. */
+static int symbol_take(struct replay *replay, const struct symbol_record *record)
+{
+	char *library = utf8_sanitize(record->bytes, record->library_length);
+	char *name = utf8_sanitize(record->bytes + record->library_length, record->name_length);
+	int error = -ENOMEM;
+
+	if (library && name)
+		error = model_symbol(
+			replay->model, record->event.target, record->address, library, name, record->offset);
+	free(library);
+	free(name);
+	return error;
+}
+
 static int code_take(struct replay *replay, const struct code_record *record)
 {
 	bool changed;
@@ -298,6 +280,8 @@ int replay_record(struct replay *replay, const struct event *record)
 		return operator_take(replay, (const struct operator_record *)record);
 	case CAPTURE_CODE:
 		return code_take(replay, (const struct code_record *)record);
+	case CAPTURE_SYMBOL:
+		return symbol_take(replay, (const struct symbol_record *)record);
 	case CAPTURE_LOSS:
 		return model_loss(replay->model, record->target, &((const struct loss_record *)record)->counters);
 	case CAPTURE_END:

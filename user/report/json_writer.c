@@ -173,6 +173,16 @@ void json_null(struct json *json)
 	check(json, yajl_gen_null(json->generator));
 }
 
+bool json_list(struct json *json, const char *key, size_t count)
+{
+	json_key(json, key);
+	if (count)
+		json_array(json);
+	else
+		json_raw(json, "[]", 2);
+	return count > 0;
+}
+
 void json_put_text(struct json *json, const char *key, const char *text)
 {
 	json_key(json, key);

@@ -42,6 +42,8 @@ void json_raw(struct json *json, const char *text, size_t length);
 /* Any value of a parsed text, keys sorted; NULL and what is nested too deeply: null. */
 void json_tree(struct json *json, yajl_val value);
 
+/* "key": [ — false, and the array is whole, when it is to have no elements; else json_array_end ends it. */
+bool json_list(struct json *json, const char *key, size_t count);
 /* "key": value, for the values above. */
 void json_put_text(struct json *json, const char *key, const char *text);
 void json_put_signed(struct json *json, const char *key, int64_t value);

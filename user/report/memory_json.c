@@ -14,6 +14,7 @@
 #include "json_writer.h"
 #include "containers/containers.h"
 #include "output.h"
+#include "segments.h"
 #include "text.h"
 
 #define SCHEMA_VERSION 3
@@ -27,10 +28,6 @@ static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion"
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
 static const char *const METADATA_AFTER_DEVICE[] = {
 	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
-
-/* Categories in sorted order of their names. */
-static const enum category CATEGORIES_SORTED[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
-	CATEGORY_OPTSTATE, CATEGORY_OTHER, CATEGORY_PARAMETER, CATEGORY_TEMP, CATEGORY_WORKSPACE};
 
 /* Sorted by name. */
 static const struct {
@@ -57,6 +54,10 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_INFERENCE                                                                                           \
 	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
 	"missing (live.target.inference_gap_ns)."
+#define LIMITATION_PYTHON                                                                                              \
+	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
+	"that "                                                                                                        \
+	"need them."
 #define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
@@ -69,8 +70,9 @@ static const char *const LIMITATIONS[] = {
 	"(live.devices: unexplained_totals)."
 #define LIMITATION_DEVICES "Memory of other devices was seen but is not in this report (live.devices; --device)."
 #define LIMITATION_ASYNC                                                                                               \
-	"The allocator back end is cudaMallocAsync, which tells of no block: memory of devices is known from its "     \
-	"first use, without its end (live.externals)."
+	"The allocator back end is cudaMallocAsync: blocks are what the driver's pools gave to it, and what the "      \
+	"pools "                                                                                                       \
+	"hold beside them is not known."
 
 struct report {
 	struct json json;
@@ -135,12 +137,8 @@ static void put_stack(struct report *report, uint32_t index)
 
 static void put_users(struct json *json, const struct rank *rank, const struct block *block)
 {
-	json_key(json, "user_tasks");
-	if (!block->user_count) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "user_tasks", block->user_count))
 		return;
-	}
-	json_array(json);
 	for (uint32_t i = 0; i < block->user_count; i++)
 		json_signed(json, rank->users[block->first_user + i]);
 	json_array_end(json);
@@ -219,7 +217,7 @@ static void put_breakdown(struct json *json, const char *key, const struct snaps
 	json_key(json, key);
 	json_object(json);
 	for (int i = 0; i < CATEGORIES; i++) {
-		enum category category = CATEGORIES_SORTED[i];
+		enum category category = categories_sorted[i];
 
 		/* Between Temp and Workspace in the order of keys. */
 		if (with_total && category == CATEGORY_WORKSPACE)
@@ -376,6 +374,8 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_LITE);
 	if (tree_number(report->target, "inference_gap_ns") > 0)
 		json_text(json, LIMITATION_INFERENCE);
+	if (YAJL_IS_FALSE(tree_get(report->target, "python_stacks")))
+		json_text(json, LIMITATION_PYTHON);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
 	if (!rank->end_json)
@@ -431,12 +431,8 @@ static void put_external(struct json *json, const struct rank *rank, const struc
 
 static void put_externals(struct json *json, const struct rank *rank)
 {
-	json_key(json, "externals");
-	if (!arrlenu(rank->externals)) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "externals", arrlenu(rank->externals)))
 		return;
-	}
-	json_array(json);
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		put_external(json, rank, &rank->externals[i]);
 	json_array_end(json);
@@ -483,12 +479,8 @@ static void put_peak(struct json *json, const struct rank *rank, const struct de
 
 static void put_streams(struct json *json, const struct device *device)
 {
-	json_key(json, "streams");
-	if (!arrlenu(device->streams)) {
-		json_raw(json, "[]", 2);
+	if (!json_list(json, "streams", arrlenu(device->streams)))
 		return;
-	}
-	json_array(json);
 	for (size_t i = 0; i < arrlenu(device->streams); i++) {
 		char text[ADDRESS_BYTES];
 
@@ -517,12 +509,16 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 
 		json_key(json, device->name);
 		json_object(json);
+		json_put_unsigned(json, "outside_bytes", device->outside_bytes);
+		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
 		if (device->reported)
 			put_peak(json, rank, device);
 		json_key(json, "reported");
 		json_boolean(json, device->reported);
 		put_total(json, "reserved_bytes", device, device->reserved_bytes);
 		put_total(json, "reserved_peak_bytes", device, device->reserved_peak_bytes);
+		json_put_unsigned(json, "segment_bytes", device->segment_bytes);
+		json_put_unsigned(json, "segment_peak_bytes", device->segment_peak_bytes);
 		put_streams(json, device);
 		json_put_unsigned(json, "unexplained_totals", device->unexplained_totals);
 		json_object_end(json);
@@ -561,9 +557,12 @@ static void put_live(struct report *report)
 	json_put_unsigned(json, "first_time_ns", rank->first_time_ns);
 	json_key(json, "from_start");
 	json_boolean(json, rank->from_start);
+	put_kernels(json, rank);
 	json_put_unsigned(json, "last_time_ns", rank->last_time_ns);
 	put_losses(json, rank);
+	put_out_of_memories(json, rank);
 	put_peak(json, rank, device_first(rank));
+	put_segments(json, rank);
 	json_put_tree(json, "target", report->target);
 	put_versions(report);
 	json_object_end(json);

@@ -15,11 +15,13 @@ static const struct {
 	const char *suffix;
 	enum report_format format;
 	report_writer write;
+	bool optional; /* that there is nothing to write is no error */
 } FILES[] = {
 	/* The JSON first: it is there even when the others have nothing to say. */
-	{"memory.json", REPORT_JSON, report_memory_json},
-	{"memory.csv", REPORT_CSV, report_memory_csv},
-	{"tasks.csv", REPORT_CSV, report_tasks_csv},
+	{"memory.json", REPORT_JSON, report_memory_json, false},
+	{"memory.csv", REPORT_CSV, report_memory_csv, false},
+	{"tasks.csv", REPORT_CSV, report_tasks_csv, false},
+	{"segments.csv", REPORT_CSV, report_segments_csv, true},
 };
 
 static int folder_make(const char *path)
@@ -39,7 +41,7 @@ static int file_write(const struct rank *rank, const struct report_options *opti
 	if (error == -ENODATA)
 		unlink(path);
 	free(path);
-	return error;
+	return error == -ENODATA && FILES[index].optional ? 0 : error;
 }
 
 int report_rank(const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder)

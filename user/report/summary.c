@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "holders.h"
+#include "segments.h"
 #include "text.h"
 
-#define LARGEST_BLOCKS 10
 #define SIZE_TEXT_BYTES 24
 /* Columns of the table; with the others and their gaps they make 100. */
 #define NAME_COLUMNS 27
@@ -131,25 +132,12 @@ static void write_categories(FILE *out, const struct device *device)
 		fprintf(out, "  %-10s %12s  %5.1f %%\n", category_name(category), size_format(size, bytes),
 			100.0 * (double)bytes / (double)device->peak.total);
 	}
+	if (device->outside_peak_bytes && device->type != DEVICE_PINNED)
+		fprintf(out, "  at most %s more outside the allocator of blocks\n",
+			size_format(size, device->outside_peak_bytes));
 	if (device->has_totals)
 		fprintf(out, "  of %s that the allocator held at most\n",
 			size_format(size, device->reserved_peak_bytes));
-}
-
-/* Keep the largest blocks, largest first; of equal ones the older. */
-static size_t largest_insert(const struct block **largest, size_t count, const struct block *block)
-{
-	size_t at = count;
-
-	while (at > 0 && largest[at - 1]->bytes < block->bytes)
-		at--;
-	if (at == LARGEST_BLOCKS)
-		return count;
-	if (count == LARGEST_BLOCKS)
-		count--;
-	memmove(&largest[at + 1], &largest[at], (count - at) * sizeof(*largest));
-	largest[at] = block;
-	return count + 1;
 }
 
 static int write_block(FILE *out, const struct rank *rank, const struct block *block)
@@ -168,21 +156,66 @@ static int write_block(FILE *out, const struct rank *rank, const struct block *b
 	return 0;
 }
 
-static int write_largest(FILE *out, const struct rank *rank, const struct device *device)
+static int write_blocks(FILE *out, const struct rank *rank, const struct holders *holders)
 {
-	const struct block *largest[LARGEST_BLOCKS + 1];
-	size_t count = 0;
 	int error = 0;
 
-	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
-		if (&rank->devices[rank->blocks[i].device] == device &&
-			block_alive_at(&rank->blocks[i], device->peak_order))
-			count = largest_insert(largest, count, &rank->blocks[i]);
-	if (!count)
-		return 0;
-	fprintf(out, "\nlargest blocks at the peak\n");
-	for (size_t i = 0; i < count && !error; i++)
-		error = write_block(out, rank, largest[i]);
+	for (size_t i = 0; i < holders->largest_count && !error; i++)
+		error = write_block(out, rank, holders->largest[i]);
+	return error;
+}
+
+static int write_largest(FILE *out, const struct rank *rank, uint8_t device)
+{
+	struct holders holders;
+	int error = 0;
+
+	holders_find(rank, device, rank->devices[device].peak_order, &holders);
+	if (holders.largest_count) {
+		fputs("\nlargest blocks at the peak\n", out);
+		error = write_blocks(out, rank, &holders);
+	}
+	holders_free(&holders);
+	return error;
+}
+
+static int write_exhausted(FILE *out, const struct rank *rank, const struct out_of_memory *exhausted)
+{
+	const char *name = exhausted_name(rank, exhausted);
+	char asked[SIZE_TEXT_BYTES], allocated[SIZE_TEXT_BYTES], reserved[SIZE_TEXT_BYTES], gap[SIZE_TEXT_BYTES],
+		*place;
+	struct holders holders;
+	int error;
+
+	place = place_of(&rank->stacks[exhausted->stack]);
+	if (!place)
+		return -ENOMEM;
+	fprintf(out, "\nrank %d  %s  out of memory at %.3f s: %s asked for, %s allocated of %s held", rank->rank,
+		segment_device_name(rank, exhausted->device),
+		(double)(exhausted->time_ns - rank->first_time_ns) / NANOSECONDS, size_format(asked, exhausted->bytes),
+		size_format(allocated, exhausted->allocated_bytes), size_format(reserved, exhausted->reserved_bytes));
+	if (exhausted->largest_gap != UINT64_MAX)
+		fprintf(out, "\n  largest free piece in it %s", size_format(gap, exhausted->largest_gap));
+	fputs("\n  ", out);
+	write_columns(out, name ? name : "outside operators", NAME_COLUMNS, false);
+	fputs("  ", out);
+	write_columns(out, place, LINE_COLUMNS - NAME_COLUMNS, false);
+	fputs("\nlargest blocks then\n", out);
+	free(place);
+	holders_find(rank, exhausted->device, exhausted->order, &holders);
+	error = write_blocks(out, rank, &holders);
+	holders_free(&holders);
+	return error;
+}
+
+/* The last one: what was told before was dealt with. */
+static int write_out_of_memory(FILE *out, const struct rank *rank)
+{
+	size_t count = arrlenu(rank->out_of_memories);
+	int error = count ? write_exhausted(out, rank, &rank->out_of_memories[count - 1]) : 0;
+
+	if (!error && rank->out_of_memory_count > 1)
+		fprintf(out, "  the last of %" PRIu64 " times (JSON: live.out_of_memory)\n", rank->out_of_memory_count);
 	return error;
 }
 
@@ -210,14 +243,15 @@ static void write_counts(FILE *out, const struct rank *rank)
 		fputs("lost        nothing\n", out);
 }
 
-static int write_device(FILE *out, const struct rank *rank, const struct device *device)
+static int write_device(FILE *out, const struct rank *rank, uint8_t index)
 {
+	const struct device *device = &rank->devices[index];
 	int error = write_peak(out, rank, device);
 
 	if (error)
 		return error;
 	write_categories(out, device);
-	return write_largest(out, rank, device);
+	return write_largest(out, rank, index);
 }
 
 int report_summary(const struct rank *rank, FILE *out)
@@ -234,11 +268,14 @@ int report_summary(const struct rank *rank, FILE *out)
 			continue;
 		if (several)
 			putc('\n', out);
-		error = write_device(out, rank, &rank->devices[i]);
+		error = write_device(out, rank, (uint8_t)i);
 		if (error)
 			return error;
 		several = true;
 	}
+	error = write_out_of_memory(out, rank);
+	if (error)
+		return error;
 	write_counts(out, rank);
 	return ferror(out) ? -EIO : 0;
 }

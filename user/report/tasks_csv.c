@@ -12,7 +12,8 @@
 #include "output.h"
 #include "text.h"
 
-#define HEADER "task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes\r\n"
+#define HEADER                                                                                                         \
+	"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes,launches\r\n"
 
 static void write_row(FILE *file, const struct rank *rank, const struct operator_run *run)
 {
@@ -23,7 +24,7 @@ static void write_row(FILE *file, const struct rank *rank, const struct operator
 	text_write_csv(file, rank->operator_names[run->name]);
 	fputs_unlocked(",,", file);
 	text_write_csv(file, leaf ? leaf->file : "");
-	fprintf(file, ",%u,%" PRIu64 "\r\n", leaf ? leaf->line : 0, run->live_bytes);
+	fprintf(file, ",%u,%" PRIu64 ",%u\r\n", leaf ? leaf->line : 0, run->live_bytes, run->launches);
 }
 
 int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path)

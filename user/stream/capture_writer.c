@@ -321,6 +321,28 @@ int capture_writer_operator(
 	return 0;
 }
 
+int capture_writer_symbol(struct capture_writer *writer, uint16_t target, uint64_t address, const char *library,
+	const char *name, uint32_t offset)
+{
+	/* Names of templates have no bound. */
+	size_t library_length = strnlen(library, UINT16_MAX), name_length = strnlen(name, UINT16_MAX);
+	struct symbol_record *record;
+	void *room;
+	int error = record_begin(writer, CAPTURE_SYMBOL, target, sizeof(*record), library_length + name_length, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->address = address;
+	record->offset = offset;
+	record->library_length = (uint16_t)library_length;
+	record->name_length = (uint16_t)name_length;
+	memcpy(record->bytes, library, library_length);
+	memcpy(record->bytes + library_length, name, name_length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
 static bool code_fits(const struct capture_code *code, const size_t lengths[3])
 {
 	return lengths[0] <= CAPTURE_RECORD_MAX && lengths[1] <= CAPTURE_RECORD_MAX &&

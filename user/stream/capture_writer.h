@@ -53,6 +53,9 @@ int capture_writer_text(struct capture_writer *writer, uint16_t kind, uint16_t t
 /* The name of the operators `index` of `target`; `flags` are enum operator_flag. */
 int capture_writer_operator(
 	struct capture_writer *writer, uint16_t target, uint16_t index, const char *name, uint32_t flags);
+/* What lies at an address of native code: base name of the file, function ("": unknown), offset in it. */
+int capture_writer_symbol(struct capture_writer *writer, uint16_t target, uint64_t address, const char *library,
+	const char *name, uint32_t offset);
 int capture_writer_code(struct capture_writer *writer, uint16_t target, const struct capture_code *code);
 int capture_writer_loss(struct capture_writer *writer, uint16_t target, const struct event_counters *counters);
 

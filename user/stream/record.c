@@ -20,6 +20,9 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_DEVICE_ALLOCATE] = sizeof(struct device_allocate_event),
 	[EVENT_DEVICE_FREE] = sizeof(struct device_free_event),
 	[EVENT_DEVICE_REQUEST] = sizeof(struct device_request_event),
+	[EVENT_SEGMENT] = sizeof(struct segment_event),
+	[EVENT_OUT_OF_MEMORY] = sizeof(struct out_of_memory_event),
+	[EVENT_LAUNCH] = sizeof(struct launch_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -32,6 +35,7 @@ static const uint32_t capture_sizes[] = {
 	[CAPTURE_INDEX(CAPTURE_CODE)] = sizeof(struct code_record),
 	[CAPTURE_INDEX(CAPTURE_LOSS)] = sizeof(struct loss_record),
 	[CAPTURE_INDEX(CAPTURE_END)] = sizeof(struct text_record),
+	[CAPTURE_INDEX(CAPTURE_SYMBOL)] = sizeof(struct symbol_record),
 };
 
 static uint32_t kind_size(uint16_t kind)
@@ -103,6 +107,11 @@ static const char *content_check(const struct event *record)
 
 		return lists_check(record, sizeof(*allocate), 0, allocate->frame_count);
 	}
+	case EVENT_OUT_OF_MEMORY: {
+		const struct out_of_memory_event *exhausted = (const struct out_of_memory_event *)record;
+
+		return lists_check(record, sizeof(*exhausted), 0, exhausted->frame_count);
+	}
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
 	case CAPTURE_END: {
@@ -117,6 +126,11 @@ static const char *content_check(const struct event *record)
 	}
 	case CAPTURE_CODE:
 		return code_check((const struct code_record *)record);
+	case CAPTURE_SYMBOL: {
+		const struct symbol_record *symbol = (const struct symbol_record *)record;
+
+		return text_check(record, symbol->bytes, (uint64_t)symbol->library_length + symbol->name_length);
+	}
 	default:
 		return NULL;
 	}
@@ -133,4 +147,41 @@ const char *record_check(const struct event *record, size_t available)
 	if (record->size < kind_size(record->kind))
 		return "record smaller than its kind";
 	return content_check(record);
+}
+
+bool event_stack_find(const struct event *event, struct event_stack *stack)
+{
+	switch (event->kind) {
+	case EVENT_OPERATOR: {
+		const struct operator_event *operator_ = (const struct operator_event *)event;
+		const struct tensor_argument *tensors = (const struct tensor_argument *)(operator_ + 1);
+
+		*stack = (struct event_stack){operator_->stack,
+			(const struct python_frame *)(tensors + operator_->tensor_count), operator_->frame_count};
+		return true;
+	}
+	case EVENT_ALLOCATE: {
+		const struct allocate_event *allocate = (const struct allocate_event *)event;
+
+		*stack = (struct event_stack){
+			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
+		return true;
+	}
+	case EVENT_DEVICE_ALLOCATE: {
+		const struct device_allocate_event *allocate = (const struct device_allocate_event *)event;
+
+		*stack = (struct event_stack){
+			allocate->stack, (const struct python_frame *)(allocate + 1), allocate->frame_count};
+		return true;
+	}
+	case EVENT_OUT_OF_MEMORY: {
+		const struct out_of_memory_event *exhausted = (const struct out_of_memory_event *)event;
+
+		*stack = (struct event_stack){
+			exhausted->stack, (const struct python_frame *)(exhausted + 1), exhausted->frame_count};
+		return true;
+	}
+	default:
+		return false;
+	}
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <hdtrace/capture.h>
 
@@ -26,5 +27,15 @@ bool record_known(const struct event *record);
  * `record` must be aligned to RECORD_ALIGNMENT; nothing beyond `available` is read.
  */
 const char *record_check(const struct event *record, size_t available);
+
+/* The Python stack that comes with an event. */
+struct event_stack {
+	uint64_t identity;
+	const struct python_frame *frames; /* innermost first */
+	size_t frame_count;                /* 0: the stack was sent before */
+};
+
+/* Returns false for a kind of event that carries none. The record passed record_check. */
+bool event_stack_find(const struct event *event, struct event_stack *stack);
 
 #endif

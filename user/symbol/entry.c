@@ -17,7 +17,7 @@
 #define INSTRUCTION_MAX 15 /* bytes, by the architecture */
 #define REX_B_PREFIX 0x41  /* the only prefix with which the kernel emulates push */
 
-enum register_number { RCX = 1, RDX = 2, RSP = 4, RBP = 5, RSI = 6, RDI = 7, R8 = 8, R9 = 9 };
+enum register_number { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RBP = 5, RSI = 6, RDI = 7, R8 = 8, R9 = 9 };
 #define ARGUMENT_REGISTERS (1u << RDI | 1u << RSI | 1u << RDX | 1u << RCX | 1u << R8 | 1u << R9)
 
 /* What follows an opcode and what it does to general registers. */
@@ -429,14 +429,15 @@ static bool is_long_nop(const struct instruction *at)
 	       at->prefixes == at->operand_prefix;
 }
 
-static enum entry_reason write_check(const struct instruction *at, uint8_t number)
+/* `kept`: the registers that must not be written, a bit each. */
+static enum entry_reason write_check(const struct instruction *at, uint8_t number, uint32_t kept)
 {
 	/* Without REX, 4 to 7 are the second bytes of registers 0 to 3. */
 	if (at->flags & BYTE && !at->rex && number >= 4)
 		number -= 4;
 	if (number == RSP)
 		return ENTRY_STACK;
-	return ARGUMENT_REGISTERS >> number & 1 ? ENTRY_ARGUMENT : ENTRY_EMULATED;
+	return kept >> number & 1 ? ENTRY_ARGUMENT : ENTRY_EMULATED;
 }
 
 /* Follows add, sub and lea on the whole stack pointer. Returns whether the instruction is one of them. */
@@ -459,22 +460,22 @@ static bool stack_move(const struct instruction *at, int64_t *moved)
 	return false;
 }
 
-static enum entry_reason register_writes(const struct instruction *at)
+static enum entry_reason register_writes(const struct instruction *at, uint32_t kept)
 {
 	bool vector_move = at->two_byte && at->opcode == 0x7e && at->repeat_prefix;
 	enum entry_reason reason = ENTRY_EMULATED;
 
 	if (at->flags & WRITE_RM && at->mode == 3 && !vector_move)
-		reason = write_check(at, at->rm);
+		reason = write_check(at, at->rm, kept);
 	if (!reason && at->flags & WRITE_REG)
-		reason = write_check(at, at->reg);
+		reason = write_check(at, at->reg, kept);
 	if (!reason && at->flags & WRITE_OPCODE)
-		reason = write_check(at, (uint8_t)((at->opcode & 7) | (at->rex & 1) << 3));
+		reason = write_check(at, (uint8_t)((at->opcode & 7) | (at->rex & 1) << 3), kept);
 	return reason;
 }
 
 /* Why the search ends before this instruction's successor, or ENTRY_EMULATED to go on. Moves *stack_bytes. */
-static enum entry_reason instruction_pass(const struct instruction *at, uint32_t *stack_bytes)
+static enum entry_reason instruction_pass(const struct instruction *at, uint32_t kept, uint32_t *stack_bytes)
 {
 	int64_t moved = 0;
 
@@ -494,7 +495,7 @@ static enum entry_reason instruction_pass(const struct instruction *at, uint32_t
 	if (at->flags & PUSH)
 		moved = WORD_BYTES;
 	else if (!stack_move(at, &moved))
-		return register_writes(at);
+		return register_writes(at, kept);
 	if (at->operand_prefix || moved % WORD_BYTES)
 		return ENTRY_STACK;
 	moved += *stack_bytes;
@@ -537,10 +538,38 @@ void entry_decode(enum elf_machine machine, const uint8_t *code, size_t size, st
 		}
 		if (!at.truncated && is_long_nop(&at) && !long_nop.emulated)
 			long_nop = (struct entry_place){(uint32_t)offset, stack_bytes, true, ENTRY_LONG_NOP};
-		reason = instruction_pass(&at, &stack_bytes);
+		reason = instruction_pass(&at, ARGUMENT_REGISTERS, &stack_bytes);
 		offset += at.length;
 	}
 	*place = long_nop.emulated ? long_nop : (struct entry_place){.reason = (uint8_t)reason};
+}
+
+uint32_t return_decode(enum elf_machine machine, const uint8_t *code, size_t size)
+{
+	uint32_t stack_bytes = 0;
+	size_t offset = 0;
+
+	if (machine != ELF_MACHINE_X86_64)
+		return 0;
+	while (offset < size) {
+		struct instruction at = instruction_decode(code + offset, size - offset);
+
+		if (!at.truncated && is_emulated(&at))
+			return (uint32_t)offset;
+		if (instruction_pass(&at, 1u << RAX, &stack_bytes) || stack_bytes)
+			break;
+		offset += at.length;
+	}
+	return 0;
+}
+
+int return_find(const struct elf_file *file, uint64_t address, uint32_t *offset)
+{
+	uint8_t code[RETURN_BYTES_MAX];
+	ssize_t got = elf_file_read(file, address, code, sizeof(code));
+
+	*offset = got < 0 ? 0 : return_decode(elf_file_machine(file), code, (size_t)got);
+	return got < 0 ? (int)got : 0;
 }
 
 int entry_find(const struct elf_file *file, uint64_t address, uint64_t size, struct entry_place *place)

@@ -45,4 +45,14 @@ void entry_decode(enum elf_machine machine, const uint8_t *code, size_t size, st
 /* The same for the function at `address` of a file, `size` bytes long (0: unknown). Errors: of elf_file_read. */
 int entry_find(const struct elf_file *file, uint64_t address, uint64_t size, struct entry_place *place);
 
+/*
+ * Where behind a call its result can be seen at the least cost: bytes from the
+ * instruction after the call to the first emulated one, with the result (rax)
+ * and the stack pointer as the call left them; 0 where there is none.
+ */
+#define RETURN_BYTES_MAX 64
+uint32_t return_decode(enum elf_machine machine, const uint8_t *code, size_t size);
+/* The same for the address that a call returns to. Errors: of elf_file_read. */
+int return_find(const struct elf_file *file, uint64_t address, uint32_t *offset);
+
 #endif

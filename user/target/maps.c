@@ -127,6 +127,10 @@ int mapped_file_open(pid_t pid, const struct mapped_file *file)
 	char path[PROC_PATH_MAX];
 	int fd;
 
+	if (!file->end) {
+		fd = open(file->path, O_RDONLY | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, file->start, file->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;

@@ -50,8 +50,10 @@ struct destination {
 
 struct finder {
 	const struct elf_file *file;
-	const uint64_t *functions;
+	const uint64_t *functions; /* of this file */
 	size_t function_count;
+	const char *const *names; /* or of others */
+	size_t name_count;
 	struct bytes text;
 	struct destination *slots;        /* stb_ds: GOT slots of the functions, sorted */
 	struct destination *destinations; /* stb_ds, sorted */
@@ -127,10 +129,26 @@ static bool is_function(const struct finder *finder, uint64_t address)
 
 /* --- destinations --------------------------------------------------------------- */
 
+/* What stands for the function behind a symbol, 0: none of those that are looked for. */
+static uint64_t symbol_function(const struct finder *finder, const Elf64_Sym *symbol, const struct bytes *strings)
+{
+	const char *name;
+
+	if (!finder->names)
+		return is_function(finder, symbol->st_value) ? symbol->st_value : 0;
+	if (symbol->st_value || symbol->st_name >= strings->size)
+		return 0;
+	name = (const char *)strings->data + symbol->st_name; /* section_load ends it with a NUL */
+	for (size_t index = 0; index < finder->name_count; index++)
+		if (!strcmp(name, finder->names[index]))
+			return index + 1;
+	return 0;
+}
+
 /* GOT slots that a relocation fills with one of the functions. */
 static int slots_find(struct finder *finder, const char *section)
 {
-	struct bytes relocations, symbols;
+	struct bytes relocations, symbols = {0}, strings = {0};
 	int error = section_load(finder->file, section, &relocations);
 
 	if (error == -ENOENT)
@@ -138,10 +156,12 @@ static int slots_find(struct finder *finder, const char *section)
 	if (error)
 		return error;
 	error = section_load(finder->file, ".dynsym", &symbols);
+	if (!error)
+		error = section_load(finder->file, ".dynstr", &strings);
 	for (uint64_t at = 0; !error && at + sizeof(Elf64_Rela) <= relocations.size; at += sizeof(Elf64_Rela)) {
 		Elf64_Rela relocation;
 		Elf64_Sym symbol;
-		uint64_t type, index;
+		uint64_t type, index, function;
 
 		memcpy(&relocation, relocations.data + at, sizeof(relocation));
 		type = ELF64_R_TYPE(relocation.r_info);
@@ -149,14 +169,16 @@ static int slots_find(struct finder *finder, const char *section)
 		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) || index >= symbols.size / sizeof(symbol))
 			continue;
 		memcpy(&symbol, symbols.data + index * sizeof(symbol), sizeof(symbol));
-		if (is_function(finder, symbol.st_value)) {
-			struct destination slot = {relocation.r_offset, symbol.st_value};
+		function = symbol_function(finder, &symbol, &strings);
+		if (function) {
+			struct destination slot = {relocation.r_offset, function};
 
 			arrput(finder->slots, slot);
 		}
 	}
 	free(relocations.data);
 	free(symbols.data);
+	free(strings.data);
 	return error;
 }
 
@@ -361,30 +383,44 @@ static int candidates_decode(struct finder *finder)
 	return 0;
 }
 
+static int sites_find(struct finder *finder, struct call_site **sites)
+{
+	int error;
+
+	*sites = NULL;
+	if (elf_file_machine(finder->file) != ELF_MACHINE_X86_64)
+		return -ENOTSUP;
+	error = destinations_find(finder);
+	if (!error)
+		error = section_load(finder->file, ".text", &finder->text);
+	if (!error) {
+		candidates_find(finder);
+		error = candidates_decode(finder);
+	}
+	if (error)
+		arrfree(finder->sites);
+	else
+		*sites = finder->sites;
+	arrfree(finder->slots);
+	arrfree(finder->destinations);
+	arrfree(finder->candidates);
+	free(finder->text.data);
+	free(finder->frames.data);
+	return error;
+}
+
 int call_sites_find(
 	const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites)
 {
 	struct finder finder = {.file = file, .functions = functions, .function_count = function_count};
-	int error;
 
-	*sites = NULL;
-	if (elf_file_machine(file) != ELF_MACHINE_X86_64)
-		return -ENOTSUP;
-	error = destinations_find(&finder);
-	if (!error)
-		error = section_load(file, ".text", &finder.text);
-	if (!error) {
-		candidates_find(&finder);
-		error = candidates_decode(&finder);
-	}
-	if (error)
-		arrfree(finder.sites);
-	else
-		*sites = finder.sites;
-	arrfree(finder.slots);
-	arrfree(finder.destinations);
-	arrfree(finder.candidates);
-	free(finder.text.data);
-	free(finder.frames.data);
-	return error;
+	return sites_find(&finder, sites);
+}
+
+int call_sites_find_imports(
+	const struct elf_file *file, const char *const *names, size_t name_count, struct call_site **sites)
+{
+	struct finder finder = {.file = file, .names = names, .name_count = name_count};
+
+	return sites_find(&finder, sites);
 }

@@ -31,4 +31,8 @@ struct call_site {
 int call_sites_find(
 	const struct elf_file *file, const uint64_t *functions, size_t function_count, struct call_site **sites);
 
+/* The same for functions of other files by their names; `function` of a site is the index of the name, plus 1. */
+int call_sites_find_imports(
+	const struct elf_file *file, const char *const *names, size_t name_count, struct call_site **sites);
+
 #endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
+/*
+ * Memory of devices below PyTorch: calls of drivers and of their runtimes. Which
+ * function does what, and where its arguments are, is data (struct segment_call).
+ *
+ * What a call gave is known when it has returned, and there are no return
+ * probes: an ordinary probe on the instruction behind the call tells, once user
+ * space has set it, which needs one call to know the place. Before that it is
+ * read from where the result was to go, at the thread's next hit.
+ */
+#include "emit.h"
+#include "liveness.h"
+#include "stack.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline __u64 call_argument(struct pt_regs *context, const struct hit *hit, __u8 place)
+{
+	return place ? argument_word(context, hit, place - 1) : 0;
+}
+
+static __always_inline void segment_fill(struct segment_event *record, struct pt_regs *context, const struct hit *hit,
+	const struct hook_description *description, __u8 depth)
+{
+	const struct segment_call *call = &description->segment;
+
+	event_fill(&record->event, hit, EVENT_SEGMENT, sizeof(*record), depth);
+	record->event.operator_ = description->operator_;
+	record->address = call_argument(context, hit, call->address);
+	record->bytes = call_argument(context, hit, call->bytes);
+	record->handle = call_argument(context, hit, call->handle);
+	record->stream = call_argument(context, hit, call->stream);
+	record->caller = hit->thread->pending.call.word;
+	record->code = 0;
+	record->action = call->action;
+	record->memory = call->memory;
+	record->result = SEGMENT_TAKEN;
+	record->device_type = call->device_type;
+	record->pooled = call->pooled;
+	record->device_index = hit->thread->device_known ? hit->thread->device : SEGMENT_DEVICE_UNKNOWN;
+	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
+}
+
+/* What gives memory back is told at once: another thread may get the same again before the call returns. */
+static __always_inline bool is_giving_back(__u8 action)
+{
+	return action == SEGMENT_FREE || action == SEGMENT_RELEASE || action == SEGMENT_UNMAP ||
+	       action == SEGMENT_UNREGISTER;
+}
+
+SEC("uprobe.multi")
+int segment_called(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	const struct segment_call *call;
+	struct hook_description *description;
+	struct pending_segment *pending;
+	__u32 hook = COOKIE_HOOK(cookie);
+	struct hit hit;
+
+	description = bpf_map_lookup_elem(&hooks, &hook);
+	if (!description || !hit_begin(&hit, context, cookie))
+		return 0;
+	call = &description->segment;
+	pending = &hit.thread->pending;
+	hit.stack_pointer += (__s64)description->stack_adjust;
+	if (!call->action) {
+		hit.thread->device = (__u8)call_argument(context, &hit, call->device);
+		hit.thread->device_known = 1;
+		return 0;
+	}
+	/* A runtime calls its driver: the outer call is the one that counts. */
+	if (pending->call.place && pending->runtime && !call->runtime)
+		return 0;
+	if (pending->call.place)
+		segment_send(&hit);
+	pending->runtime = call->runtime;
+	pending->call.place = hit.stack_pointer;
+	pending->call.word = 0;
+	READ_USER(pending->call.word, hit.stack_pointer);
+	segment_fill(&pending->record, context, &hit, description, (__u8)hit_depth(&hit, false));
+	pending->result = call_argument(context, &hit, call->result);
+	pending->before = 0;
+	if (pending->result)
+		READ_USER(pending->before, pending->result);
+	if (is_giving_back(call->action)) {
+		event_send(&hit, &pending->record, sizeof(pending->record));
+		pending->record.action = 0;
+	}
+	return 0;
+}
+
+/* Behind a call; the cookie says how far. */
+SEC("uprobe.multi")
+int segment_returned(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct pending_segment *pending;
+	struct segment_event *record;
+	struct hit hit;
+
+	if (!hit_find(&hit, context, cookie))
+		return 0;
+	pending = &hit.thread->pending;
+	record = &pending->record;
+	if (!pending->call.place || pending->call.word + COOKIE_HOOK(cookie) != ARCH_INSTRUCTION(context) ||
+		pending->call.place + ARCH_WORD != hit.stack_pointer)
+		return 0;
+	pending->call.place = 0;
+	if (!record->action)
+		return 0;
+	record->code = (__s32)ARCH_RETURN_VALUE(context);
+	record->result = record->code ? SEGMENT_REFUSED : SEGMENT_RETURNED;
+	if (pending->result && READ_USER(record->address, pending->result))
+		record->result = record->code ? SEGMENT_REFUSED : SEGMENT_UNREADABLE;
+	event_send(&hit, record, sizeof(*record));
+	return 0;
+}
+
+/* c10::reportOutOfMemoryToProfiler(bytes, allocated, reserved, device) */
+SEC("uprobe.multi")
+int memory_exhausted(struct pt_regs *context)
+{
+	struct out_of_memory_event *record;
+	__u32 frame_count = 0, size;
+	__u64 stack = 0;
+	__u8 flags = 0, depth;
+	struct hit hit;
+
+	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+		return 0;
+	record = RECORD_HEAD(hit.thread, out_of_memory_event);
+	depth = (__u8)hit_depth(&hit, false);
+	if (!depth)
+		frame_count = python_stack_read(&hit, 0, &stack, &flags);
+	size = sizeof(*record) + frame_count * sizeof(struct python_frame);
+	event_fill(&record->event, &hit, EVENT_OUT_OF_MEMORY, size, depth);
+	record->event.flags = flags;
+	record->bytes = arch_register(context, 0);
+	record->allocated = arch_register(context, 1);
+	record->reserved_bytes = arch_register(context, 2);
+	record->stack = stack;
+	record->frame_count = (__u16)frame_count;
+	record->device_type = (__u8)arch_register(context, 3);
+	record->device_index = (__u8)(arch_register(context, 3) >> 8);
+	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
+	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(&hit, record, size) && frame_count)
+		python_stack_forget(&hit, stack);
+	return 0;
+}
+
+/* A function that launches a kernel or a graph. */
+SEC("uprobe.multi")
+int kernel_launched(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct hook_description *description;
+	struct launch_event record;
+	__u32 hook = COOKIE_HOOK(cookie);
+	struct hit hit;
+
+	description = bpf_map_lookup_elem(&hooks, &hook);
+	if (!description || !hit_begin(&hit, context, cookie))
+		return 0;
+	hit.stack_pointer += (__s64)description->stack_adjust;
+	event_fill(&record.event, &hit, EVENT_LAUNCH, sizeof(record), (__u8)hit_depth(&hit, false));
+	record.event.operator_ = description->operator_;
+	record.function = call_argument(context, &hit, description->launched);
+	event_send(&hit, &record, sizeof(record));
+	return 0;
+}

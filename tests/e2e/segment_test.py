@@ -1,0 +1,198 @@
+"""What drivers give: segments, calls that fail, exhausted memory, programs without PyTorch, other accelerators."""
+import csv
+import json
+import os
+
+import invariants
+from device_test import KINDS, SETTINGS, TWO_DEVICES, lines_of, trace
+from harness import COMPLETE, JOBS, PROGRAMS, PYTHON, TOP, Report, check, check_equal, program_path, test
+
+MEBIBYTE = 1 << 20
+STANDINS = os.path.join(TOP, "build", "standin")
+REFUSED = 77  # of tests/jobs/driver_stub.c
+
+
+def script(name):
+    return os.path.join(JOBS, name + ".py")
+
+
+def segments_of(report):
+    with open(os.path.join(report.folder, "rank_0", "rank_0_segments.csv"), newline="", encoding="utf-8") as source:
+        return list(csv.DictReader(source))
+
+
+def held(segments, device, time_ns):
+    """(bytes, number) of the allocator's segments of a device at a time."""
+    sizes = [int(row["size"]) for row in segments
+             if row["device"] == device and row["allocator"] == "1" and int(row["start_time_ns"]) < time_ns
+             and (not row["end_time_ns"] or int(row["end_time_ns"]) >= time_ns)]
+    return sum(sizes), len(sizes)
+
+
+@test(root="cuda", device="cuda", each=SETTINGS)
+def test_segments_are_what_the_allocator_holds_after_every_step(context, settings):
+    report, lines = trace(context, *KINDS, environment=SETTINGS[settings])
+    segments = segments_of(report)
+    for index in range(2):
+        got = [held(segments, f"cuda:{index}", line["time_ns"]) for line in lines]
+        want = [(line["devices"][index]["reserved"], line["devices"][index]["segments"]) for line in lines]
+        if settings == "expandable":  # the allocator counts an expandable segment once, whatever is mapped of it
+            got, want = [[size for size, _ in side] for side in (got, want)]
+        check_equal(got, want, f"bytes and number of segments of cuda:{index} after each step")
+        facts = report.live["devices"][f"cuda:{index}"]
+        check_equal(facts["outside_peak_bytes"], 0, "bytes outside the allocator")
+    check(report.live["segments"]["releases"], "empty_cache released nothing")
+    check(all(not release["in_operator"] for release in report.live["segments"]["releases"]), "a release inside an operator")
+    check_equal(report.live["segments"]["failures"], [], "failed calls")
+
+
+@test(root="cuda", device="cuda")
+def test_kernels_are_named_and_counted_by_task(context):
+    report = context.trace_run(script("mlp_adamw"))
+    kernels = report.live["kernels"]
+    check(kernels and all(kernel["launches"] > 0 for kernel in kernels), "no kernels:", kernels)
+    check(all(kernel["name"] for kernel in kernels), "kernels without a name:", kernels)
+    check(any("softmax" in kernel["name"] for kernel in kernels), "no kernel of softmax:", kernels)
+    by_task = sum(int(task["launches"]) for task in report.tasks)
+    check(0 < by_task <= sum(kernel["launches"] for kernel in kernels), f"{by_task} launches by tasks")
+
+
+@test(root="cuda", device="cuda", each=("plain", "expandable"))
+def test_exhausted_memory_has_its_holders(context, settings):
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--",
+                          *context.command(PYTHON, program_path("exhausting"), "--times", "2"),
+                          environment={"STANDIN_CUDA_MEMORY_MB": "1024", **SETTINGS[settings]})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    report, lines = context.report(), lines_of(process)
+    check_equal(len(lines), 2, f"times that the job ran out of memory: {process}")
+    events = report.live["out_of_memory"]
+    check_equal(len(events), 2, "times in the report")
+    for event, line in zip(events, lines):
+        check_equal((event["requested_bytes"], event["allocated_bytes"], event["reserved_bytes"]),
+                    (line["asked"], line["allocated"], line["reserved"]), "asked, allocated and reserved")
+        check_equal([block["bytes"] for block in event["blocks"][:3]], [300 * MEBIBYTE, 100 * MEBIBYTE, 6 * MEBIBYTE],
+                    "the largest blocks")
+        check(event["file_name"].endswith("exhausting.py"), "where it happened:", event["file_name"])
+        check_equal(sum(event["categories"].values()), event["allocated_bytes"], "sum of categories")
+        check_equal(event["lines"][0]["bytes"], 300 * MEBIBYTE, "bytes of the line that holds most")
+        # Every third block of 6 MiB went: that is the largest piece, or two or three of them where the ends meet free ones.
+        gap = event["largest_gap_bytes"]
+        check(6 * MEBIBYTE <= gap <= 20 * MEBIBYTE, f"largest gap {gap}")
+        check_equal(event["missing_bytes"], 600 * MEBIBYTE - gap, "missing bytes")
+    check("out of memory" in process.err, f"the summary does not say it: {process}")
+    check(report.live["segments"]["failure_count"] >= 2, "refused calls of the driver")
+    invariants.check_schema(report)
+
+
+@test(root="cuda", device="cuda")
+def test_pools_of_the_driver_give_the_blocks_of_cudaMallocAsync(context):
+    """The same blocks as those of the allocator's own back end, in the same operators."""
+    reports = {}
+    for name, environment in (("native", {}), ("pools", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})):
+        process = context.run(context.hdtrace, "run", "-o", context.path(name), "--", *context.command(PYTHON, script("mlp_adamw")),
+                              environment=environment)
+        check_equal(process.code, COMPLETE, f"exit code of {process}")
+        reports[name] = [(row["node_name"], row["size"], row["producer_task"], row["is_persistent"], row["user_tasks"])
+                         for row in Report(context.path(name)).rows]
+    check(len(reports["native"]) > 100, "the job has few blocks")
+    different = [pair for pair in zip(reports["native"], reports["pools"]) if pair[0] != pair[1]]
+    check(len(reports["native"]) == len(reports["pools"]) and not different,
+          f"{len(reports['native'])} blocks, {len(reports['pools'])} from pools; different:", different[:3])
+
+
+# --- without PyTorch ------------------------------------------------------------------
+
+def build(context, source, out, *options):
+    process = context.run("gcc", "-O2", "-o", out, os.path.join(PROGRAMS, source), *options)
+    check_equal(process.code, 0, f"exit code of {process}")
+    return out
+
+
+@test(root="cuda", each=("runtime", "driver"))
+def test_program_without_pytorch_has_its_segments_as_blocks(context, interface):
+    """From its first call on, whether or not it does anything before; refused calls are no memory."""
+    context.run(*context.command("true")).check_code(0)  # the stand-ins are there
+    program = build(context, "device_program.c", context.path("program"), f"-L{STANDINS}", "-l:libcudart.so.12",
+                    "-l:libcuda.so.1")
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", program, interface,
+                          environment={"LD_LIBRARY_PATH": STANDINS, **TWO_DEVICES})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    report, words = context.report(), [line.split() for line in process.out.splitlines()]
+    given = [(name, address, size) for name, address, size in (word for word in words if len(word) == 3)
+             if name.startswith("cu")]
+    refused = [(word[1], int(word[2])) for word in words if word[:1] == ["refused"]]
+    segments = segments_of(report)
+    check_equal([(row["function"], row["device_addr"], row["size"]) for row in segments], given, "segments")
+    check_equal([(row["function"], row["bytes"]) for row in report.live["segments"]["failures"]], refused, "refused calls")
+    freed = sum(word[0] == "freed" for word in words if word)
+    check_equal(sum(bool(row["end_time_ns"]) for row in segments), freed, "segments that ended")
+    callers = {row["caller"].split("+")[0] for row in segments}
+    check(callers <= {"program!weights_allocate", "program!main"}, "callers:", callers)
+    names = {block["node_name"] for block in report.json["memory_blocks"]}
+    check(names <= {"native.weights_allocate", "native.main"} and names, "names of blocks:", names)
+    check_equal({row["device"] for row in segments if row["function"] == "cudaMalloc"} - {"cuda:0", "cuda:1"}, set(), "devices")
+    invariants.check_schema(report)
+
+
+# --- accelerators that are known from their documents only ---------------------------------
+
+GIVES = {"hip": ("libamdhip64.so.6", "cuda:0", {"hipMalloc": (0, 1), "hipExtMallocWithFlags": (0, 1), "hipMallocAsync": (0, 1),
+                                               "hipMallocFromPoolAsync": (0, 1), "hipMallocManaged": (0, 1),
+                                               "hipHostMalloc": (0, 1), "hipMemCreate": (0, 1)},
+                 ("hipFree", "hipFreeAsync", "hipHostFree", "hipHostRegister", "hipHostUnregister", "hipMemMap",
+                  "hipMemUnmap", "hipMemRelease", "hipSetDevice", "hipLaunchKernel", "hipModuleLaunchKernel",
+                  "hipGraphLaunch")),
+         "ascend": ("libascendcl.so", "npu:0", {"aclrtMalloc": (0, 1), "aclrtMallocAlign32": (0, 1),
+                                                "aclrtMallocCached": (0, 1), "aclrtMallocHost": (0, 1),
+                                                "aclrtMallocPhysical": (0, 1)},
+                    ("aclrtFree", "aclrtFreeHost", "aclrtFreePhysical", "aclrtMapMem", "aclrtUnmapMem", "aclrtSetDevice")),
+         "xpu": ("libze_loader.so.1", "xpu:0", {"zeMemAllocDevice": (5, 2), "zeMemAllocShared": (6, 3),
+                                                "zeMemAllocHost": (4, 2)}, ("zeMemFree",))}
+FREES = {"hip": ("hipFree", 0), "ascend": ("aclrtFree", 0), "xpu": ("zeMemFree", 1)}
+MAPPINGS = {"hip": ("hipMemMap", "hipMemUnmap"), "ascend": ("aclrtMapMem", "aclrtUnmapMem")}
+PHYSICAL = ("hipMemCreate", "aclrtMallocPhysical")  # memory without an address
+
+
+def arguments_of(places):
+    """Eight arguments of a call: a result pointer and a size at these places."""
+    result, size = places
+    return ["result" if place == result else 4 * MEBIBYTE if place == size else 0 for place in range(8)]
+
+
+@test(each=GIVES)
+def test_catalogue_of_accelerators_reads_every_call(context, kind):
+    library, device, gives, takes = GIVES[kind]
+    with open(context.path("names.h"), "w", encoding="ascii") as out:
+        out.writelines(f"GIVE({name}, {result}, {size})\n" for name, (result, size) in gives.items())
+        out.writelines(f"TAKE({name})\n" for name in takes)
+    stub = build(context, "driver_stub.c", context.path(library), "-shared", "-fPIC",
+                 f"-DNAMES=\"{context.path('names.h')}\"")
+    free, place = FREES[kind]
+    calls = [[name, arguments_of(places)] for name, places in gives.items()]
+    # What was given last is given back, and a refusal is none.
+    first = next(iter(gives))
+    calls += [[first, arguments_of(gives[first])], [free, ["last" if at == place else 0 for at in range(8)]],
+              [first, [1 << 40 if argument == 4 * MEBIBYTE else argument for argument in arguments_of(gives[first])]]]
+    if kind in MAPPINGS:
+        calls += [[MAPPINGS[kind][0], [0x700000000000, 2 * MEBIBYTE, 0, 5, 0, 0, 0, 0]],
+                  [MAPPINGS[kind][1], [0x700000000000, 2 * MEBIBYTE, 0, 0, 0, 0, 0, 0]]]
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, program_path("driver_player"),
+                          stub, json.dumps(calls))
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    report = context.report()
+    played = [json.loads(line) for line in process.out.splitlines() if line.startswith("[")]
+    check_equal(len(played), len(calls), f"calls of {process}")
+    want = [(name, f"{result:#x}", str(4 * MEBIBYTE)) for name, status, result in played
+            if name in gives and name not in PHYSICAL and not status]
+    if kind in MAPPINGS:
+        want.append((MAPPINGS[kind][0], "0x700000000000", str(2 * MEBIBYTE)))
+    segments = segments_of(report)
+    check_equal([(row["function"], row["device_addr"], row["size"]) for row in segments], want, "segments")
+    ended = {row["device_addr"] for row in segments if row["end_time_ns"]}
+    check_equal(len(ended), 1 + (kind in MAPPINGS), f"segments that ended: {segments}")
+    hosts = [row["device"] for row in segments if "Host" in row["function"]]
+    check(hosts and set(hosts) == {"pinned"}, "host memory:", hosts)
+    check_equal({row["device"] for row in segments} - {"pinned"}, {device}, "devices")
+    failures = report.live["segments"]["failures"]
+    check_equal([(failure["function"], failure["bytes"], failure["code"]) for failure in failures], [(first, 1 << 40, REFUSED)],
+                "refused calls")

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Probes for a program that is about to start. One that uses a device without
+ * PyTorch may do so in its first millisecond, before anybody could look at what
+ * it has mapped. So its loader is asked which libraries it is going to map
+ * (ld.so --list, which runs nothing of the program), and those of devices are
+ * probed for the process while it still waits for its exec.
+ */
+#include "record/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "containers/containers.h"
+#include "probe/device_calls.h"
+#include "symbol/elf.h"
+
+#define INTERPRETER_BYTES_MAX 256
+#define LIST_BYTES_MAX (1u << 20)
+
+/* The file that execvp would run, in an allocated text; NULL: none. */
+static char *command_path(const char *command)
+{
+	const char *folders = getenv("PATH");
+	char *path;
+
+	if (strchr(command, '/'))
+		return strdup(command);
+	for (const char *at = folders ? folders : ""; *at; at += strspn(at, ":")) {
+		size_t length = strcspn(at, ":");
+
+		if (asprintf(&path, "%.*s/%s", (int)length, at, command) < 0)
+			return NULL;
+		if (!access(path, X_OK))
+			return path;
+		free(path);
+		at += length;
+	}
+	return NULL;
+}
+
+/* The loader that a program names, "" for none. */
+static void interpreter_read(const char *path, char interpreter[INTERPRETER_BYTES_MAX])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct elf_range range;
+	struct elf_file *elf;
+
+	interpreter[0] = '\0';
+	if (fd < 0)
+		return;
+	if (!elf_file_open(fd, &elf)) {
+		if (!elf_file_section(elf, ".interp", &range) && range.size < INTERPRETER_BYTES_MAX &&
+			elf_file_read(elf, range.address, interpreter, range.size) == (ssize_t)range.size)
+			interpreter[range.size] = '\0';
+		else
+			interpreter[0] = '\0';
+		elf_file_close(elf);
+	}
+	close(fd);
+}
+
+static char *text_read(int fd)
+{
+	char *text = NULL, buffer[4096];
+	ssize_t count;
+
+	while ((count = read(fd, buffer, sizeof(buffer))) > 0 && arrlenu(text) < LIST_BYTES_MAX)
+		memcpy(arraddnptr(text, count), buffer, (size_t)count);
+	arrput(text, '\0');
+	return text;
+}
+
+/* What the loader says of a program, an stb_ds text; "" when it says nothing. */
+static char *loader_ask(const char *interpreter, const char *path)
+{
+	char *const arguments[] = {(char *)interpreter, "--list", (char *)path, NULL};
+	posix_spawn_file_actions_t actions;
+	char *text = NULL;
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return NULL;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (!posix_spawn(&pid, interpreter, &actions, NULL, arguments, environ)) {
+		close(ends[1]);
+		ends[1] = -1;
+		text = text_read(ends[0]);
+		waitpid(pid, NULL, 0);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[0]);
+	if (ends[1] >= 0)
+		close(ends[1]);
+	return text;
+}
+
+static int file_ahead(struct session *session, struct target *target, const char *path)
+{
+	enum library_role role = library_role_of(path);
+	struct mapped_file file = {.path = (char *)path};
+	struct stat status;
+
+	if (target->libraries[role] || stat(path, &status))
+		return 0;
+	file.device = status.st_dev;
+	file.inode = status.st_ino;
+	return library_is_of_devices(role) ? library_probe_ahead(session, target, &file, role)
+	                                   : caller_probe(session, target, &file);
+}
+
+/* The path in a line "NAME => PATH (ADDRESS)", which is cut there; NULL: another line. */
+static const char *line_path(char *line)
+{
+	char *path = strstr(line, "=> "), *end = path ? strrchr(path, '(') : NULL;
+
+	if (!end || end - path < (ptrdiff_t)strlen("=> x "))
+		return NULL;
+	end[-1] = '\0';
+	return path + strlen("=> ");
+}
+
+/* Paths of the libraries that a text of the loader names, stb_ds; they lie in the text. */
+static const char **paths_of(char *text)
+{
+	const char **paths = NULL, *path;
+	char *line, *rest = text;
+
+	while ((line = strsep(&rest, "\n")))
+		if ((path = line_path(line)))
+			arrput(paths, path);
+	return paths;
+}
+
+static int files_ahead(struct session *session, struct target *target, const char *program, const char **paths)
+{
+	bool found = false;
+	int error = 0;
+
+	for (size_t index = 0; index < arrlenu(paths); index++)
+		found |= library_is_of_devices(library_role_of(paths[index]));
+	if (!found)
+		return 0;
+	for (size_t index = 0; !error && index < arrlenu(paths); index++)
+		error = file_ahead(session, target, paths[index]);
+	return error ? error : file_ahead(session, target, program);
+}
+
+int target_probe_ahead(struct session *session, struct target *target, const char *command)
+{
+	char interpreter[INTERPRETER_BYTES_MAX], *path = command_path(command), *text = NULL;
+	const char **paths = NULL;
+	int error = 0;
+
+	if (!path)
+		return 0;
+	interpreter_read(path, interpreter);
+	if (interpreter[0] == '/')
+		text = loader_ask(interpreter, path);
+	if (text)
+		paths = paths_of(text);
+	error = files_ahead(session, target, path, paths);
+	arrfree(paths);
+	arrfree(text);
+	free(path);
+	return error;
+}
