@@ -109,8 +109,15 @@ check-install: all
 
 CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e e2e-sanitize
 
+# Other versions of PyTorch and CPython; where one cannot be made, its tests say that they are skipped.
+ROOTS := cuda latest python39
+
+roots:
+	@for root in $(ROOTS); do scripts/test-root $$root >/dev/null || true; done
+
 check:
 	@scripts/setup --tests
+	+@$(MAKE) --no-print-directory roots
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: programs unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install
+.PHONY: programs roots unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install

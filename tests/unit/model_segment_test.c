@@ -43,9 +43,11 @@ static void give_back(struct trace *trace, uint64_t address)
 
 static void map(struct trace *trace, uint8_t action, uint64_t address, uint64_t bytes)
 {
-	segment(trace,
-		(struct segment_event){
-			.action = action, .address = address, .bytes = bytes, .device_index = SEGMENT_DEVICE_UNKNOWN});
+	segment(trace, (struct segment_event){.action = action,
+			       .address = address,
+			       .bytes = bytes,
+			       .caller = 0x5000,
+			       .device_index = SEGMENT_DEVICE_UNKNOWN});
 }
 
 /* The allocator of cuda:0 gives out a block and says what it holds. */

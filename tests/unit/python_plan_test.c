@@ -230,7 +230,7 @@ static void planned(struct interpreter *interpreter, unsigned int minor, const c
 	interpreter_plan(interpreter, &plan);
 	cr_assert_not_null(plan.python, "3.%u", minor);
 	cr_assert_eq(plan.python->minor, minor);
-	cr_assert_eq(plan.version_minor, minor);
+	cr_assert_eq((unsigned int)plan.version_minor, minor);
 	cr_assert_neq(plan.python_runtime, 0);
 	cr_assert(plan.python_types.code && plan.python_types.text && plan.python_types.bytes);
 	cr_assert(plan_says(&plan, true, text), "3.%u", minor);

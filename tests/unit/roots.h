@@ -17,7 +17,7 @@ static inline char *root_library(const char *root, const char *name)
 	const char *cache = getenv("HDTRACE_TEST_CACHE");
 	char *pattern, *path = NULL;
 	glob_t found;
-	int size = *root ? asprintf(&pattern, "%s/%s/usr/lib/x86_64-linux-gnu/%s.so.[12].*",
+	int size = *root ? asprintf(&pattern, "%s/%s-*/usr/lib/x86_64-linux-gnu/%s.so.[12].*",
 				   cache ? cache : "tests/cache", root, name)
 	                 : asprintf(&pattern, "/usr/lib/x86_64-linux-gnu/%s.so.1.13", name);
 

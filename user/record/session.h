@@ -45,41 +45,41 @@ struct known_symbol {
 };
 
 struct target {
-	uint16_t index;
 	struct process process;
 	long rank;
 	const char *rank_source; /* NULL: no rank yet */
-	bool candidate;          /* a child that may turn out to train; no target yet */
-	bool scanned;            /* its maps were read at least once */
-	bool maps_stale;         /* something was mapped since */
-	bool announced;          /* the capture has its CAPTURE_TARGET record */
-	bool from_start;         /* PyTorch was mapped after we came */
-	bool ahead;              /* probes were set for what its exec will map */
-	uint64_t scan_time_ns;   /* when its maps were read last */
+	uint16_t index;
+	uint16_t extra_names; /* names given out by target_name_add */
+	bool candidate;       /* a child that may turn out to train; no target yet */
+	bool scanned;         /* its maps were read at least once */
+	bool maps_stale;      /* something was mapped since */
+	bool announced;       /* the capture has its CAPTURE_TARGET record */
+	bool from_start;      /* what is traced was mapped after we came */
+	bool ahead;           /* probes were set for what its exec will map */
 	bool ended;
+	bool torch_checked; /* PyTorch was looked at in the process */
+	bool torch_refused; /* it is not as its files say: no operators */
+	bool probed[LIBRARY_ROLES];
+	int return_probes;
+	int operator_link; /* of tracer_attach */
+	enum hook_set_kind hook_set;
+	uint64_t scan_time_ns; /* when its maps were read last */
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
 	uint64_t lost_code, lost_capture;
-	struct target_settings settings;
-	enum hook_set_kind hook_set;
-	bool torch_checked;        /* PyTorch was looked at in the process */
-	bool torch_refused;        /* it is not as its files say: no operators */
-	int operator_link;         /* of tracer_attach */
 	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
+	struct target_settings settings;
 	const struct library_plan *libraries[LIBRARY_ROLES];
-	bool probed[LIBRARY_ROLES];
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
+	struct python_types types;
 	int *links;               /* stb_ds */
 	pid_t *forked;            /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
-	struct python_types types;
 	struct invoked_operator *invoked; /* stb_ds hash map */
-	uint16_t extra_names;             /* names given out by target_name_add */
 	struct known_symbol *symbols;     /* stb_ds hash map */
-	struct mapped_file *files;        /* as they were when symbols.c looked last; NULL: never */
-	int return_probes;
 	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
+	struct mapped_file *files;    /* as they were when symbols.c looked last; NULL: never */
 };
 
 struct session {

@@ -13,15 +13,15 @@ typedef int (*report_writer)(const struct rank *rank, const struct report_option
 
 static const struct {
 	const char *suffix;
-	enum report_format format;
 	report_writer write;
+	enum report_format format;
 	bool optional; /* that there is nothing to write is no error */
 } FILES[] = {
 	/* The JSON first: it is there even when the others have nothing to say. */
-	{"memory.json", REPORT_JSON, report_memory_json, false},
-	{"memory.csv", REPORT_CSV, report_memory_csv, false},
-	{"tasks.csv", REPORT_CSV, report_tasks_csv, false},
-	{"segments.csv", REPORT_CSV, report_segments_csv, true},
+	{"memory.json", report_memory_json, REPORT_JSON, false},
+	{"memory.csv", report_memory_csv, REPORT_CSV, false},
+	{"tasks.csv", report_tasks_csv, REPORT_CSV, false},
+	{"segments.csv", report_segments_csv, REPORT_CSV, true},
 };
 
 static int folder_make(const char *path)
