@@ -336,6 +336,14 @@ Test(plan, bias_is_the_way_from_the_file_to_the_process)
 	library_plan_free(&plan);
 }
 
+/* Behind the first point of a plan stand those behind calls for memory. */
+static void returns_check(const struct library_plan *plan, ptrdiff_t least)
+{
+	cr_assert(arrlen(plan->points) > least, "%td points", arrlen(plan->points));
+	for (ptrdiff_t i = 1; i < arrlen(plan->points); i++)
+		cr_assert_eq(plan->points[i].program, PROGRAM_RETURNED);
+}
+
 /* The allocator of devices tells of its blocks by libc10; its own library has a USDT point, libtorch_cuda a resize. */
 Test(plan, of_the_libraries_of_devices)
 {
@@ -347,7 +355,7 @@ Test(plan, of_the_libraries_of_devices)
 		cr_skip_test("there is no root cuda");
 	plan_open(&plan, c10_cuda, LIBRARY_C10_CUDA);
 	findings_check(&plan);
-	cr_assert_eq(arrlen(plan.points), 1);
+	returns_check(&plan, 3); /* cudaMalloc, and cudaMallocAsync from two places */
 	cr_assert(plan.points[0].described && plan.points[0].full_only);
 	cr_assert_eq(plan.points[0].program, PROGRAM_REQUESTED);
 	cr_assert(is_emulated(plan.elf, plan.points[0].offset));
@@ -356,7 +364,7 @@ Test(plan, of_the_libraries_of_devices)
 	library_plan_free(&plan);
 	plan_open(&plan, torch_cuda, LIBRARY_TORCH_CUDA);
 	findings_check(&plan);
-	cr_assert_eq(arrlen(plan.points), 1);
+	returns_check(&plan, 1);
 	cr_assert_eq(plan.points[0].program, PROGRAM_RESIZED);
 	library_plan_free(&plan);
 	plan_open(&plan, PYTHON, LIBRARY_C10_CUDA);
