@@ -37,6 +37,9 @@ union record {
 	struct device_allocate_event device_allocate;
 	struct device_free_event device_free;
 	struct device_request_event device_request;
+	struct segment_event segment;
+	struct out_of_memory_event exhausted;
+	struct launch_event launch;
 	char bytes[sizeof(struct operator_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
@@ -145,6 +148,28 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->device_request.maker = command[4] & 3;
 		record->event.size = sizeof(record->device_request);
 		break;
+	case EVENT_SEGMENT:
+		record->segment.address = address_of(command[5]);
+		record->segment.bytes = bytes_of(command[6]);
+		record->segment.caller = command[7] & 3;
+		record->segment.action = command[7] >> 4;
+		record->segment.memory = command[7] >> 2 & 3;
+		record->segment.result = command[4] & 7;
+		record->segment.pooled = command[4] >> 3 & 1;
+		record->segment.device_type = device_type_of(command);
+		record->segment.device_index = command[4] & 16 ? SEGMENT_DEVICE_UNKNOWN : command[4] >> 6 == 2;
+		record->event.size = sizeof(record->segment);
+		break;
+	case EVENT_OUT_OF_MEMORY:
+		record->exhausted.bytes = bytes_of(command[6]);
+		record->exhausted.stack = command[7] & 7;
+		record->exhausted.device_type = device_type_of(command);
+		record->event.size = sizeof(record->exhausted);
+		break;
+	case EVENT_LAUNCH:
+		record->launch.function = command[5];
+		record->event.size = sizeof(record->launch);
+		break;
 	default:
 		record->event.size = sizeof(record->event);
 		break;
@@ -155,7 +180,7 @@ static void send(struct model *model, const uint8_t *command, uint64_t time)
 {
 	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE,
 		EVENT_RESIZE, EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE,
-		EVENT_DEVICE_REQUEST};
+		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH};
 	union record record;
 
 	memset(&record, 0, sizeof(record));
@@ -213,12 +238,46 @@ static void check_devices(const struct rank *rank)
 	require(peak == rank->peak_bytes);
 }
 
+/* Those that are held do not overlap, and the devices' totals are their sums. */
+static void check_segments(const struct rank *rank)
+{
+	uint64_t held[DEVICE_TYPES_MAX] = {0};
+
+	for (size_t i = 0; i < arrlenu(rank->segments); i++) {
+		const struct segment *segment = &rank->segments[i];
+
+		require(segment->device == UINT8_MAX || segment->device < arrlenu(rank->devices));
+		if (segment->end_time_ns != UINT64_MAX)
+			continue;
+		if (segment->device != UINT8_MAX)
+			held[segment->device] += segment->bytes;
+		for (size_t j = 0; segment->address && j < i; j++) {
+			const struct segment *other = &rank->segments[j];
+
+			require(other->end_time_ns != UINT64_MAX || !other->address ||
+				other->address - segment->address >= segment->bytes);
+			require(other->end_time_ns != UINT64_MAX || !other->address ||
+				segment->address - other->address >= other->bytes);
+		}
+	}
+	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
+		require(held[i] == rank->devices[i].segment_bytes);
+		require(held[i] <= rank->devices[i].segment_peak_bytes);
+		require(rank->devices[i].outside_bytes <= rank->devices[i].segment_bytes);
+	}
+	require(arrlenu(rank->failures) <= rank->segment_failures);
+	for (size_t i = 0; i < arrlenu(rank->out_of_memories); i++)
+		require(rank->out_of_memories[i].device < arrlenu(rank->devices) &&
+			rank->out_of_memories[i].stack < arrlenu(rank->stacks));
+}
+
 static void check_rank(const struct rank *rank)
 {
 	uint64_t peak[DEVICE_TYPES_MAX] = {0}, live_at_peak[DEVICE_TYPES_MAX] = {0};
 	int64_t task = 0, start = 0;
 
 	check_devices(rank);
+	check_segments(rank);
 	require(arrlenu(rank->devices) <= DEVICE_TYPES_MAX);
 
 	for (size_t i = 0; i < arrlenu(rank->runs); i++)
