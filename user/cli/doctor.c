@@ -192,21 +192,40 @@ static void check_memory(struct doctor *doctor)
 
 /* --- one process ---------------------------------------------------------------------- */
 
-/* How many of the functions of the catalogue are there; which are not stands in the findings. */
+static bool is_planned(const struct library_plan *plan, enum program_kind program)
+{
+	for (ptrdiff_t index = 0; index < arrlen(plan->points); index++)
+		if (plan->points[index].program == program)
+			return true;
+	return false;
+}
+
+/*
+ * How many of the functions of the catalogue are there; which are not stands in
+ * the findings, and so do those that are found by their pattern.
+ */
 static void check_symbols(struct doctor *doctor, const struct library_plan *plan)
 {
-	size_t count, wanted = 0;
-	const struct catalogue_row *rows = catalogue_rows(&count);
-	const struct catalogue_usdt *usdt_rows;
+	size_t row_count, usdt_count, wanted = 0, found = 0;
+	const struct catalogue_row *rows = catalogue_rows(&row_count);
+	const struct catalogue_usdt *usdt_rows = catalogue_usdt(&usdt_count);
 
-	for (size_t index = 0; index < count; index++)
-		wanted += rows[index].library == plan->role;
-	usdt_rows = catalogue_usdt(&count);
-	for (size_t index = 0; index < count; index++)
-		wanted += usdt_rows[index].library == plan->role;
-	check_add(doctor, (size_t)arrlen(plan->points) == wanted ? GOOD : NOTE, library_role_name(plan->role),
-		"the lines below tell which are missing, and what is not reported without them",
-		"%td of %zu symbols found", arrlen(plan->points), wanted);
+	for (size_t index = 0; index < row_count; index++) {
+		if (rows[index].library != plan->role)
+			continue;
+		wanted++;
+		found += is_planned(plan, rows[index].program);
+	}
+	for (size_t index = 0; index < usdt_count; index++) {
+		if (usdt_rows[index].library != plan->role)
+			continue;
+		wanted++;
+		found += is_planned(plan, usdt_rows[index].program);
+	}
+	if (wanted)
+		check_add(doctor, found == wanted ? GOOD : NOTE, library_role_name(plan->role),
+			"the lines below tell which are missing, and what is not reported without them",
+			"%zu of %zu symbols found", found, wanted);
 }
 
 static void check_findings(struct doctor *doctor, const struct library_plan *plan)
