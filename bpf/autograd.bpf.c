@@ -12,10 +12,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("uprobe.multi")
 int node_entered(struct pt_regs *context)
 {
+	__u64 cookie = bpf_get_attach_cookie(context);
 	struct hit hit;
 
-	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+	if (!hit_begin(&hit, context, cookie))
 		return 0;
+	hit.stack_pointer += COOKIE_HOOK(cookie);
 	frames_forget(hit.thread);
 	hit.thread->engine.place = hit.stack_pointer;
 	READ_USER(hit.thread->engine.word, hit.stack_pointer);

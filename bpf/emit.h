@@ -67,7 +67,7 @@ static __noinline int segment_send(struct hit *hit)
 	struct pending_segment *pending = &hit->thread->pending;
 	struct segment_event *record = &pending->record;
 
-	pending->call.place = 0;
+	hit->thread->driver_call.place = 0;
 	if (!record->action)
 		return 0;
 	if (pending->result) {
@@ -86,7 +86,7 @@ static __always_inline bool hit_begin(struct hit *hit, struct pt_regs *context, 
 {
 	if (!hit_find(hit, context, cookie))
 		return false;
-	if (hit->thread->pending.call.place && !call_is_alive(&hit->thread->pending.call, hit->stack_pointer))
+	if (hit->thread->driver_call.place && !call_is_alive(&hit->thread->driver_call, hit->stack_pointer))
 		segment_send(hit);
 	return true;
 }

@@ -266,13 +266,15 @@ int operator_invoked(struct pt_regs *context)
 	struct invoked_event *record;
 	struct operator_frame *frame;
 	struct thread_state *thread;
+	__u64 cookie = bpf_get_attach_cookie(context);
 	__u32 frame_count, size;
 	__u64 definition;
 	__u8 flags = EVENT_UNGUARDED;
 	struct hit hit;
 
-	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
+	if (!hit_begin(&hit, context, cookie))
 		return 0;
+	hit.stack_pointer += COOKIE_HOOK(cookie);
 	definition = profiler_operator_find(&hit, arch_register(context, 1));
 	if (!definition)
 		return 0;

@@ -30,7 +30,7 @@ static __always_inline void segment_fill(struct segment_event *record, struct pt
 	record->bytes = call_argument(context, hit, call->bytes);
 	record->handle = call_argument(context, hit, call->handle);
 	record->stream = call_argument(context, hit, call->stream);
-	record->caller = hit->thread->pending.call.word;
+	record->caller = hit->thread->driver_call.word;
 	record->code = 0;
 	record->action = call->action;
 	record->memory = call->memory;
@@ -70,14 +70,14 @@ int segment_called(struct pt_regs *context)
 		return 0;
 	}
 	/* A runtime calls its driver: the outer call is the one that counts. */
-	if (pending->call.place && pending->runtime && !call->runtime)
+	if (hit.thread->driver_call.place && pending->runtime && !call->runtime)
 		return 0;
-	if (pending->call.place)
+	if (hit.thread->driver_call.place)
 		segment_send(&hit);
 	pending->runtime = call->runtime;
-	pending->call.place = hit.stack_pointer;
-	pending->call.word = 0;
-	READ_USER(pending->call.word, hit.stack_pointer);
+	hit.thread->driver_call.place = hit.stack_pointer;
+	hit.thread->driver_call.word = 0;
+	READ_USER(hit.thread->driver_call.word, hit.stack_pointer);
 	segment_fill(&pending->record, context, &hit, description, (__u8)hit_depth(&hit, false));
 	pending->result = call_argument(context, &hit, call->result);
 	pending->before = 0;
@@ -103,10 +103,11 @@ int segment_returned(struct pt_regs *context)
 		return 0;
 	pending = &hit.thread->pending;
 	record = &pending->record;
-	if (!pending->call.place || pending->call.word + COOKIE_HOOK(cookie) != ARCH_INSTRUCTION(context) ||
-		pending->call.place + ARCH_WORD != hit.stack_pointer)
+	if (!hit.thread->driver_call.place ||
+		hit.thread->driver_call.word + COOKIE_HOOK(cookie) != ARCH_INSTRUCTION(context) ||
+		hit.thread->driver_call.place + ARCH_WORD != hit.stack_pointer)
 		return 0;
-	pending->call.place = 0;
+	hit.thread->driver_call.place = 0;
 	if (!record->action)
 		return 0;
 	record->code = (__s32)ARCH_RETURN_VALUE(context);

@@ -94,26 +94,26 @@ struct arguments_state {
 	__u32 fault;
 };
 
-/* A call whose result is not known before it has returned. */
+/* The call of a driver whose result is not known before it has returned. */
 struct pending_segment {
-	struct call_frame call; /* place 0: none */
-	__u64 result;           /* address where the result goes */
-	__u64 before;           /* what stood there */
-	__u64 runtime;          /* of a runtime, which calls its driver */
+	__u64 result;  /* address where the result goes */
+	__u64 before;  /* what stood there */
+	__u64 runtime; /* of a runtime, which calls its driver */
 	struct segment_event record;
 };
 
+/* What every hit needs comes first: each page and cache line that is touched costs. */
 struct thread_state {
-	__u8 known;          /* it was hit before */
-	__u8 plain;          /* it follows the plain set of hooks */
-	__u64 keys_address;  /* of the thread's dispatch key sets, 0: not looked up */
-	__u32 frame_count;   /* operator frames that were alive at the last hit */
-	__u32 running;       /* index + 1 of the frame that certainly runs, 0: none */
-	__u64 tick, time_ns; /* when the clock was read last: event_time */
-	__u64 filled;        /* address of the last allocation inside an operator: factory_check */
-	__u8 device_known;   /* `device` is what the thread selected */
+	__u8 known;        /* it was hit before */
+	__u8 plain;        /* it follows the plain set of hooks */
+	__u8 device_known; /* `device` is what the thread selected */
 	__u8 device;
-	struct pending_segment pending;
+	__u32 frame_count;             /* operator frames that were alive at the last hit */
+	__u32 running;                 /* index + 1 of the frame that certainly runs, 0: none */
+	__u64 tick, time_ns;           /* when the clock was read last: event_time */
+	struct call_frame driver_call; /* `pending`, place 0: none */
+	__u64 keys_address;            /* of the thread's dispatch key sets, 0: not looked up */
+	__u64 filled;                  /* address of the last allocation inside an operator: factory_check */
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
@@ -121,6 +121,7 @@ struct thread_state {
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 
+	struct pending_segment pending;
 	__u64 python_block[PYTHON_BLOCK_BYTES / sizeof(__u64)];
 	struct arguments_state arguments;
 	__u32 tensor_count; /* in the record's tail */

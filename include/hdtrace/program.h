@@ -14,7 +14,11 @@
 #define PROGRAM_HOOKS_MAX 32768
 #define HOOK_ARGUMENTS_MAX 24 /* real operators have up to 21 */
 
-/* A cookie names the target and, for operator hooks, the hook's description. */
+/*
+ * A cookie names the target and, for hooks that have one, their description;
+ * else how many bytes the stack pointer at the probe is below that at the
+ * function's entry. Behind a call: bytes from where it returns to.
+ */
 #define COOKIE(target, hook) ((__u64)(target) << 32 | (__u32)(hook))
 #define COOKIE_TARGET(cookie) ((__u32)((cookie) >> 32))
 #define COOKIE_HOOK(cookie) ((__u32)(cookie))

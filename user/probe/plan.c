@@ -72,6 +72,7 @@ static int row_plan(struct library_plan *plan, const struct catalogue_row *row)
 		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
 	if (error)
 		return error;
+	point.shift = place.stack_bytes;
 	arrput(plan->points, point);
 	if (place.emulated)
 		plan_find(plan, true, false, NULL, "%s at +%u, an emulated instruction", row->readable, place.offset);

@@ -57,6 +57,7 @@ struct target {
 	bool from_start;      /* what is traced was mapped after we came */
 	bool ahead;           /* probes were set for what its exec will map */
 	bool ended;
+	bool torch_ready;   /* PyTorch is mapped, and probed with its layouts */
 	bool torch_checked; /* PyTorch was looked at in the process */
 	bool torch_refused; /* it is not as its files say: no operators */
 	bool probed[LIBRARY_ROLES];

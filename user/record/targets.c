@@ -299,7 +299,7 @@ static int point_cookie(
 	description.operator_ = (uint16_t)name;
 	if (point->described)
 		hook = tracer_hooks_add(session->tracer, &description, 1);
-	else if (point->program == PROGRAM_RETURNED)
+	else
 		hook = (int)point->shift;
 	if (hook < 0)
 		return hook;
@@ -369,12 +369,19 @@ static int library_probe(
 	return error ? error : points_probe(session, target, file, target->libraries[role]);
 }
 
+/* PyTorch's own only once all of them are there: the loader may be in the midst of mapping them. */
+static bool library_may_be_probed(const struct target *target, enum library_role role)
+{
+	return target->torch_ready || library_is_of_devices(role);
+}
+
 static int libraries_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	int error = 0;
 
 	for (size_t index = 0; !error && index < sizeof(probe_order) / sizeof(probe_order[0]); index++)
-		error = library_probe(session, target, files, probe_order[index]);
+		if (library_may_be_probed(target, probe_order[index]))
+			error = library_probe(session, target, files, probe_order[index]);
 	return error;
 }
 
@@ -430,7 +437,8 @@ static int target_probe_more(struct session *session, struct target *target, con
 	int error;
 
 	for (int role = 0; role < LIBRARY_ROLES; role++)
-		more |= target->libraries[role] && !target->probed[role];
+		more |= target->libraries[role] && !target->probed[role] &&
+		        library_may_be_probed(target, (enum library_role)role);
 	if (!more)
 		return 0;
 	settings_of_code(target, files);
@@ -465,11 +473,17 @@ int caller_probe(struct session *session, struct target *target, const struct ma
 	return error ? 0 : points_probe(session, target, file, library->plan);
 }
 
-/* The program and its libraries call those of devices, where there is no PyTorch to do it. */
+/*
+ * The program and its libraries call those of devices, where there is no PyTorch
+ * to do it. A Python process may be about to load it: there is no time to look at
+ * the many files that it maps.
+ */
 static int callers_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	int error = 0;
 
+	if (target->libraries[LIBRARY_PYTHON] || target->libraries[LIBRARY_C10])
+		return 0;
 	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++)
 		error = caller_probe(session, target, &files[index]);
 	return error;
@@ -544,13 +558,14 @@ int target_scan(struct session *session, struct target *target)
 	target->scan_time_ns = monotonic_now();
 	error = libraries_find(session, target, files);
 	target->scanned = true;
-	if (!error && has_pytorch(target) && !target->probed[LIBRARY_TORCH_CPU]) {
+	if (!error && has_pytorch(target) && !target->torch_ready) {
+		target->torch_ready = true;
 		target->from_start = !first;
 		error = torch_plan_take(session, target);
 		if (!error)
 			error = target_probe(session, target, files);
 	} else if (!error && target->announced) {
-		error = has_pytorch(target) ? 0 : callers_probe(session, target, files);
+		error = callers_probe(session, target, files);
 		if (!error)
 			error = target_probe_more(session, target, files);
 	} else if (!error && has_devices(target)) {
@@ -601,6 +616,7 @@ void target_forget_image(struct session *session, struct target *target)
 		target->library_paths[role] = NULL;
 		target->probed[role] = false;
 	}
+	target->torch_ready = false;
 	target->torch_checked = target->torch_refused = false;
 	target->scanned = true; /* whatever the new image maps is new */
 }

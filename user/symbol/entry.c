@@ -513,9 +513,19 @@ static bool is_loop(const struct instruction *at, size_t offset)
 	return at->flags & BRANCH && target >= 0 && target <= (int64_t)offset;
 }
 
+/* Emulated without a write to the target's stack, which push and call need. */
+static bool is_quiet(const struct instruction *at)
+{
+	return at->flags & NOP || (at->flags & BRANCH && at->opcode != 0xe8);
+}
+
+/*
+ * The first emulated instruction; and, since the kernel's write for a push costs
+ * as much as a third of the trap, one that writes nothing, where it comes soon.
+ */
 void entry_decode(enum elf_machine machine, const uint8_t *code, size_t size, struct entry_place *place)
 {
-	struct entry_place long_nop = {0};
+	struct entry_place long_nop = {0}, loud = {0};
 	enum entry_reason reason = ENTRY_EMULATED;
 	uint32_t stack_bytes = 0;
 	size_t offset = 0;
@@ -528,20 +538,30 @@ void entry_decode(enum elf_machine machine, const uint8_t *code, size_t size, st
 	while (!reason) {
 		struct instruction at = instruction_decode(code + offset, size - offset);
 
-		if (!at.truncated && is_emulated(&at)) {
-			if (!is_loop(&at, offset)) {
-				*place = (struct entry_place){(uint32_t)offset, stack_bytes, true, ENTRY_EMULATED};
+		if (!at.truncated && is_emulated(&at) && is_loop(&at, offset)) {
+			reason = ENTRY_LOOP;
+		} else if (!at.truncated && is_emulated(&at)) {
+			struct entry_place found = {(uint32_t)offset, stack_bytes, true, ENTRY_EMULATED};
+
+			if (is_quiet(&at)) {
+				*place = found;
 				return;
 			}
-			reason = ENTRY_LOOP;
-			break;
-		}
-		if (!at.truncated && is_long_nop(&at) && !long_nop.emulated)
+			if (!loud.emulated)
+				loud = found;
+			if (at.flags & BRANCH) /* a call: nothing is as it was behind it */
+				reason = ENTRY_ARGUMENT;
+		} else if (!at.truncated && is_long_nop(&at) && !long_nop.emulated) {
 			long_nop = (struct entry_place){(uint32_t)offset, stack_bytes, true, ENTRY_LONG_NOP};
-		reason = instruction_pass(&at, ARGUMENT_REGISTERS, &stack_bytes);
+		}
+		if (!reason)
+			reason = instruction_pass(&at, ARGUMENT_REGISTERS, &stack_bytes);
 		offset += at.length;
 	}
-	*place = long_nop.emulated ? long_nop : (struct entry_place){.reason = (uint8_t)reason};
+	if (loud.emulated)
+		*place = loud;
+	else
+		*place = long_nop.emulated ? long_nop : (struct entry_place){.reason = (uint8_t)reason};
 }
 
 uint32_t return_decode(enum elf_machine machine, const uint8_t *code, size_t size)

@@ -3,9 +3,10 @@
  * Where in a function's first straight line of code to put its entry probe.
  * The kernel emulates a few instructions under a uprobe (push, nop, jmp, jcc,
  * call); any other one is single-stepped out of line and costs about 35 times
- * as much. So the probe moves forward to the first emulated instruction, as
- * long as every call of the function passes there with its integer arguments
- * untouched and the way of the stack pointer known.
+ * as much. So the probe moves forward to an emulated instruction, one that does
+ * not write to the stack if there is any, as long as every call of the function
+ * passes there with its integer arguments untouched and the way of the stack
+ * pointer known.
  *
  * Limit: nothing shows whether that place is also the target of a jump back.
  */
