@@ -194,6 +194,16 @@ static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 		READ_USER(frame->call.word, frame->call.place);
 }
 
+/*
+ * A thread without Python in a Python process, outside the autograd engine: what
+ * kernels share their work among. What such a one allocates is their scratch.
+ */
+static __always_inline bool is_worker(struct hit *hit)
+{
+	return hit->settings->level == LEVEL_FULL && hit->settings->python_thread_slot && !engine_is_alive(hit) &&
+	       !python_innermost(hit);
+}
+
 SEC("uprobe.multi")
 int operator_hit(struct pt_regs *context)
 {
@@ -231,6 +241,8 @@ int operator_hit(struct pt_regs *context)
 		loss_count(hit.target, LOSS_DEPTH);
 		return 0;
 	}
+	if (!depth && description->flags & HOOK_LEAF && is_worker(&hit))
+		return 0;
 	frame = &thread->frames[depth];
 	frame_fill(context, &hit, description, excluded, frame);
 	thread->frame_count = depth + 1;
