@@ -134,6 +134,28 @@ def test_program_without_pytorch_has_its_segments_as_blocks(context, interface):
     invariants.check_schema(report)
 
 
+@test(root="cuda")
+def test_program_without_pytorch_is_attached_to(context):
+    """What it has is not known, what it takes and gives back from then on is."""
+    context.run(*context.command("true")).check_code(0)
+    program = build(context, "device_program.c", context.path("program"), f"-L{STANDINS}", "-l:libcudart.so.12",
+                    "-l:libcuda.so.1")
+    job = context.start(program, "loop", environment={"LD_LIBRARY_PATH": STANDINS})
+    context.wait_steps(job, 3)
+    tracer = context.attach(job, "-d", "2")
+    check_equal(tracer.wait(), COMPLETE, f"exit code of {tracer}")
+    job.check_alive()
+    report = context.report()
+    segments = segments_of(report)
+    check(len(segments) > 50, f"{len(segments)} segments in two seconds")
+    check_equal({(row["size"], row["device"], row["certain"]) for row in segments}, {(str(2 * MEBIBYTE), "cuda:0", "1")},
+                "size, device and certainty of all segments")
+    check_equal({row["caller"].split("+")[0] for row in segments}, {"program!weights_allocate"}, "callers")
+    check(sum(not row["end_time_ns"] for row in segments) <= 1, "segments that did not end")
+    check(report.live["segments"]["unknown_frees"] <= 1, "unknown frees", report.live["segments"])
+    check_equal(report.live["segments"]["failures"], [], "failed calls")
+
+
 # --- accelerators that are known from their documents only ---------------------------------
 
 GIVES = {"hip": ("libamdhip64.so.6", "cuda:0", {"hipMalloc": (0, 1), "hipExtMallocWithFlags": (0, 1), "hipMallocAsync": (0, 1),

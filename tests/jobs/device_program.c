@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that uses a device without PyTorch, by CUDA's runtime or (argument
- * "driver") by its driver. Starts with an allocation, without a pause, and prints
- * what it got: a line "NAME ADDRESS BYTES" for each call that gave memory, "freed
+ * "driver") by its driver, or goes on doing so (argument "loop": "step N" when it
+ * did it again). Starts with an allocation, without a pause, and prints what it got: a line "NAME ADDRESS BYTES" for each call that gave memory, "freed
  * ADDRESS" for what it gave back, "refused NAME BYTES" for what it did not get.
  */
 #include <stdint.h>
@@ -100,10 +100,26 @@ static void run_driver(void)
 	tell_freed(address);
 }
 
+static void run_loop(void)
+{
+	void *held = weights_allocate(4 * MIB);
+
+	for (int step = 0; held; step++) {
+		void *address = weights_allocate(2 * MIB);
+
+		usleep(10000);
+		cudaFree(address);
+		printf("step %d\n", step);
+		fflush(stdout);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "driver"))
 		run_driver();
+	else if (argc > 1 && !strcmp(argv[1], "loop"))
+		run_loop();
 	else
 		run_runtime();
 	fflush(stdout);
