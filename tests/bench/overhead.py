@@ -19,19 +19,23 @@ import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
+TEST_ROOT = os.path.join(TOP, "scripts", "test-root")
 JOB = os.path.join(TOP, "tests", "jobs", "step_time.py")
 RUN_TIMEOUT_SECONDS = 300
 
 # model: (steps, steps with --quick, what the operators are like)
 MODELS = {"small": (3000, 400, "about 100 operators of a few us a step"),
-          "large": (60, 15, "operators of 100 us and more")}
+          "large": (60, 15, "operators of 100 us and more"),
+          "device": (1000, 200, "the small one in the root cuda, on a stand-in GPU whose kernels take no time of the CPU")}
 # (model, configuration): highest ratio that the project promises.
 PROMISES = {("small", "full"): 1.8, ("small", "lite"): 1.35, ("large", "full"): 1.03, ("large", "lite"): 1.03}
 CONFIGURATIONS = ("untraced", "lite", "full", "torch.profiler")
 
 
 def command(configuration, model, steps, options, folder):
-    job = [PYTHON, JOB, "--model", model, "--steps", str(steps)]
+    job = [PYTHON, JOB, "--model", "small" if model == "device" else model, "--steps", str(steps)]
+    if model == "device":
+        job = [TEST_ROOT, "enter", root_of("cuda"), *job]
     if configuration == "untraced":
         return job
     if configuration == "torch.profiler":
@@ -40,12 +44,21 @@ def command(configuration, model, steps, options, folder):
     return tracer + (["--stats"] if options.stats else []) + ["--"] + job
 
 
+def root_of(name):
+    """Path of a test root; the bench ends where it cannot be made."""
+    done = subprocess.run([TEST_ROOT, name], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"the root {name} cannot be made here; --model leaves it out")
+    return done.stdout.strip()
+
+
 def step_time(configuration, model, steps, options):
     """Median step time in microseconds, and what else the run said."""
     folder = tempfile.mkdtemp(prefix="hdtrace-bench-")
     try:
         done = subprocess.run(command(configuration, model, steps, options, folder), capture_output=True, text=True,
-                              timeout=RUN_TIMEOUT_SECONDS, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+                              timeout=RUN_TIMEOUT_SECONDS, env={**os.environ, "PYTHONWARNINGS": "ignore",
+                                   "JOB_DEVICE": "cuda" if model == "device" else "cpu"})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     values = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("median_us ")]
@@ -58,10 +71,12 @@ def step_time(configuration, model, steps, options):
 def measure(model, options):
     """Configuration -> step times, one a repeat; and the last --stats text of each."""
     steps = MODELS[model][1 if options.quick else 0]
-    times = {configuration: [] for configuration in options.configurations}
+    # torch.profiler has nothing to ask a GPU that is not there.
+    configurations = [name for name in options.configurations if model != "device" or name != "torch.profiler"]
+    times = {configuration: [] for configuration in configurations}
     said = {}
     for repeat in range(options.repeats):
-        for configuration in options.configurations:
+        for configuration in configurations:
             value, said[configuration] = step_time(configuration, model, steps, options)
             times[configuration].append(value)
             print(f"  {model} {repeat + 1}/{options.repeats} {configuration}: {value:.0f} us", file=sys.stderr)

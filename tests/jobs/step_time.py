@@ -2,6 +2,7 @@
 
     step_time.py --model small|large [--steps N] [--profile]
 
+on the device that JOB_DEVICE names, else the CPU.
 small: about a hundred operators of a few microseconds a step, the worst case.
 large: operators of 100 microseconds and more. --profile runs it under
 torch.profiler with memory, stacks and shapes; only steps are timed.
@@ -31,11 +32,14 @@ if options.model == "small":
 else:
     batch, inputs_width, width, classes = 64, 640, 640, 640
     model = torch.nn.Sequential(torch.nn.Linear(inputs_width, width), torch.nn.Tanh(), torch.nn.Linear(width, classes))
+device = os.environ.get("JOB_DEVICE", "cpu")
+model.to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
 def step():
-    inputs, labels = torch.randn(batch, inputs_width), torch.randint(0, classes, (batch,))
+    inputs = torch.randn(batch, inputs_width, device=device)
+    labels = torch.randint(0, classes, (batch,), device=device)
     loss = torch.nn.functional.cross_entropy(model(inputs), labels)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
