@@ -188,6 +188,37 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 	return state->live;
 }
 
+/*
+ * The memory of the target was read at a time that lies behind the event at
+ * hand: a block that began after it cannot be meant, nor one that does not
+ * reach so far. Where no block was ever seen, one is older than the trace.
+ */
+void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	struct event event = {.time_ns = time_ns};
+	struct place place = place_of_argument(target, storage);
+	uint32_t live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
+	struct allocation *allocation;
+
+	if (place.device == DEVICES_MAX || (live == NONE && target->result.from_start))
+		return;
+	if (live == NONE) {
+		if (hmgeti(target->addresses, address_key(place)) >= 0)
+			return;
+		live = memory_argument(target, &event, storage);
+	}
+	allocation = live == NONE ? NULL : &target->allocations[live];
+	if (!allocation || (allocation->start_time_ns > time_ns && !(allocation->flags & ALLOCATION_PREEXISTING)) ||
+		(allocation->allocated_bytes && storage->bytes > allocation->allocated_bytes))
+		return;
+	if (allocation->holder && allocation->holder < kind)
+		return;
+	allocation_show_bytes(allocation, storage->bytes);
+	allocation->owner = name;
+	allocation->holder = (uint8_t)kind;
+}
+
 /* --- allocate, free ---------------------------------------------------- */
 
 /* An address is given out again although its block was believed alive. */
@@ -372,6 +403,8 @@ int memory_free(struct target_state *target, const struct free_event *event)
 	index = address_live(target, place);
 	if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
 		target->result.unknown_frees++;
+		/* Whatever was there is gone: an owner that was read before must not bring it back. */
+		(void)address_find(target, place);
 		if (index == NONE || !target->all_blocks)
 			return 0;
 	}

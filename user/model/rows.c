@@ -19,12 +19,15 @@
  * Events are numbered task by task: first what ends there, in order of arrival,
  * then what starts there, in order of allocation.
  *
- * Categories. By phase of creation: optimizer Optstate, backward Temp, else
+ * Categories. What Python was found to hold a block by counts for its whole life:
+ * parameter, buffer, gradient, optimizer state. Else by phase of creation: optimizer Optstate, backward Temp, else
  * Activation. Older than the trace: Optstate if only optimizer tasks used it,
  * else Other. What autograd stored as a gradient, and the leaf it is for, are
  * known whenever it shows, and count for the whole life of the block.
  */
 #include "state.h"
+
+#include <hdtrace/capture.h>
 
 #define SCRATCH_START_PLOT 1
 #define SCRATCH_END_PLOT (PLOT_UNIT - 1)
@@ -79,6 +82,18 @@ static enum category category_of(
 {
 	if (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY))
 		return CATEGORY_WORKSPACE;
+	switch (allocation->holder) {
+	case OWNER_PARAMETER:
+		return CATEGORY_PARAMETER;
+	case OWNER_BUFFER:
+		return CATEGORY_BUFFER;
+	case OWNER_GRADIENT:
+		return CATEGORY_GRADIENT;
+	case OWNER_OPTIMIZER:
+		return CATEGORY_OPTSTATE;
+	default:
+		break;
+	}
 	if (allocation->flags & ALLOCATION_PARAMETER)
 		return CATEGORY_PARAMETER;
 	if (allocation->flags & ALLOCATION_GRADIENT)
@@ -159,6 +174,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.producer = producer,
 		.stack = run->stack,
 		.name = run->name,
+		.owner = allocation->owner ? allocation->owner : "",
 		.phase = run->phase,
 		.device = allocation->device,
 		.stream = allocation->stream,

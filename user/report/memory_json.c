@@ -174,11 +174,16 @@ static void put_block(struct report *report, const struct block *block)
 	put_block_times(json, block);
 	json_put_text(json, "file_name", leaf ? leaf->file : "");
 	json_put_unsigned(json, "generation", block->generation);
-	json_put_text(json, "graph_name", "");
+	json_put_text(json, "graph_name", report->rank->stacks[block->stack].module);
 	json_put_signed(json, "is_persistent", block->persistent);
 	json_put_signed(json, "is_small", block->bytes < SMALL_BYTES);
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
 	json_put_text(json, "node_name", report->rank->operator_names[block->name]);
+	json_key(json, "owner");
+	if (*block->owner)
+		json_text(json, block->owner);
+	else
+		json_null(json);
 	json_put_text(json, "pool_type", report->pool_name);
 	json_key(json, "preexisting");
 	json_boolean(json, block->preexisting);
