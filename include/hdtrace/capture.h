@@ -118,7 +118,7 @@ struct module_record {
 };
 
 enum owner_kind {
-	OWNER_NONE = 0,
+	OWNER_NONE = 0, /* no owner: from here on they are told, whatever has none has no known one */
 	OWNER_PARAMETER = 1,
 	OWNER_BUFFER = 2,
 	OWNER_GRADIENT = 3, /* of a parameter, which has the name */

@@ -156,6 +156,7 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 	struct place place = place_of_argument(target, argument);
@@ -198,9 +199,14 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 {
 	struct event event = {.time_ns = time_ns};
 	struct place place = place_of_argument(target, storage);
-	uint32_t live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
+	uint32_t live;
 	struct allocation *allocation;
 
+	if (kind == OWNER_NONE) {
+		target->owners_told = true;
+		return;
+	}
+	live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
 	if (place.device == DEVICES_MAX || (live == NONE && target->result.from_start))
 		return;
 	if (live == NONE) {
@@ -276,6 +282,7 @@ static int block_give(struct target_state *target, const struct given *given)
 		.stack = stack_find(target, given->stack),
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 	};
 	struct address_state *state;
 
@@ -491,6 +498,7 @@ static void unseen_add(struct target_state *target, const struct device_free_eve
 		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 
@@ -618,8 +626,10 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 
 void gradient_settle(struct target_state *target, struct thread *thread)
 {
-	if (thread->storing != NONE)
+	if (thread->storing != NONE) {
 		target->allocations[thread->storing].flags |= ALLOCATION_GRADIENT;
+		target->allocations[thread->storing].leaf = thread->leaf;
+	}
 	thread->storing = NONE;
 }
 
@@ -637,5 +647,6 @@ int memory_gradient(struct target_state *target, const struct gradient_event *ev
 	if (variable != NONE)
 		target->allocations[variable].flags |= ALLOCATION_PARAMETER;
 	thread->storing = thread->accumulating = gradient;
+	thread->leaf = variable;
 	return 0;
 }

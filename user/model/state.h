@@ -77,6 +77,7 @@ struct allocation {
 	uint32_t generation;
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
 	uint32_t resized_from;            /* allocation that a storage resize replaced by this one */
+	uint32_t leaf;                    /* allocation that this is stored as the gradient of, NONE: not known */
 	const char *owner;                /* of model_text; NULL: not known */
 	uint16_t flags;
 	uint16_t stream; /* index into the device's */
@@ -123,6 +124,7 @@ struct use {
 struct accumulation {
 	uint32_t run;
 	uint32_t allocation;
+	uint32_t leaf; /* allocation */
 };
 
 enum frame_kind {
@@ -155,6 +157,7 @@ struct thread {
 	/* Gradient being stored. */
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
+	uint32_t leaf;         /* allocation that the gradient is for, NONE */
 
 	uint32_t last_device_block; /* allocation of a device that the thread made last, NONE */
 	bool resizing;              /* a storage is about to get its memory */
@@ -181,6 +184,7 @@ struct target_state {
 	uint16_t target;
 	bool ended;                         /* nothing counts any more */
 	bool all_blocks;                    /* of the options */
+	bool owners_told;                   /* what Python holds is known: a leaf is not more than its owner says */
 	const struct device_choice *choice; /* of the options */
 	uint32_t steps;
 	char *target_json, *end_json;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Names of modules, and what Python holds storages by. Stacks show which modules
- * and optimizers there are (`self` of the frames of nn.Module's call and of
- * Optimizer's step); what these hold is read out of the target when a new one
- * shows up, and again now and then.
+ * there are (`self` of the frames of nn.Module's call): the tree below a new one
+ * is read out of the target at once. All objects of the interpreter are read when
+ * a running job is attached to, when an optimizer shows up, now and then, and at
+ * the end.
  *
  * The capture has the name of a module before the first stack with it. Owners
  * come behind the events until the moment at which they were read: they wait
@@ -20,7 +21,7 @@
 #include "target/memory.h"
 #include "torch/objects.h"
 
-/* A walk is repeated after so much time, and so many times what it took. */
+/* A walk is repeated after so much time, or so many times what it took. */
 #define WALK_NANOSECONDS 1000000000ull
 #define WALK_SHARE 50
 
@@ -38,9 +39,10 @@ struct owner {
 
 struct target_objects {
 	struct known_object *modules; /* stb_ds hash map: those that the capture has names of */
-	struct known_object *roots;   /* stb_ds hash map: where walks of modules begin, in order of appearance */
-	struct known_object *optimizers;
-	struct known_object *others; /* stb_ds hash map: what is no module or optimizer, however called */
+	struct known_object *steppers; /* stb_ds hash map: optimizers, and what else has a method `step` */
+	struct known_object *others;   /* stb_ds hash map: what is no module although it is called like one */
+	struct python_heap heap;       /* count 0: not found */
+	bool heap_missed;              /* that was told */
 	struct owner *owners;        /* stb_ds: that wait */
 	uint64_t walk_next_ns;       /* when the next is due */
 	bool walk_wanted;            /* something new showed up */
@@ -126,21 +128,21 @@ static int walk_begin(struct walk_context *context, struct python_memory *memory
 	return *walk ? 0 : -ENOMEM;
 }
 
-/*
- * The latest root first: it may be what holds one that showed up by itself
- * before. What is gone is forgotten, and what is something else noted.
- */
-static void roots_walk(struct objects_walk *walk, struct target_objects *objects, struct known_object **roots,
-	int (*visit)(struct objects_walk *walk, uint64_t object))
+static bool heap_find(struct session *session, struct target *target, const struct python_memory *memory)
 {
-	for (ptrdiff_t i = hmlen(*roots); i-- > 0;) {
-		struct known_object root = (*roots)[i];
+	struct target_objects *objects = target->objects;
+	const struct library_plan *python = target->libraries[LIBRARY_PYTHON];
 
-		if (!visit(walk, root.key))
-			continue;
-		(void)hmdel(*roots, root.key);
-		hmput(objects->others, root.key, root.value);
+	if (!objects->heap.count &&
+		python_heap_find(memory, target->bias[LIBRARY_PYTHON] + python->python_runtime, &objects->heap) &&
+		!objects->heap_missed) {
+		objects->heap_missed = true;
+		session_tell(session,
+			"pid %d: the lists of Python's garbage collector are not found; only what modules hold that "
+			"are called is known",
+			target->process.pid);
 	}
+	return objects->heap.count;
 }
 
 void objects_walk_all(struct session *session, struct target *target)
@@ -151,21 +153,23 @@ void objects_walk_all(struct session *session, struct target *target)
 	struct python_memory memory;
 	struct objects_walk *walk;
 	uint64_t took;
+	int error;
 
 	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
+	/* Names of modules begin at those that are called, not at those that hold them. */
+	visitor.module = NULL;
 	/* What could not be read then may be readable now. */
 	hmfree(objects->others);
-	roots_walk(walk, objects, &objects->roots, objects_walk_modules);
-	roots_walk(walk, objects, &objects->optimizers, objects_walk_optimizer);
+	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap) : -ENOENT;
 	objects_walk_free(walk);
 	took = monotonic_now() - context.time_ns;
 	objects->walk_wanted = false;
 	objects->walk_next_ns =
 		context.time_ns + (took * WALK_SHARE > WALK_NANOSECONDS ? took * WALK_SHARE : WALK_NANOSECONDS);
 	if (session->options->verbose)
-		session_tell(session, "pid %d: %td modules, %td owners read in %.1f ms", target->process.pid,
-			hmlen(objects->modules), arrlen(objects->owners), (double)took / 1e6);
+		session_tell(session, "pid %d: %td owners of storages read in %.1f ms%s", target->process.pid,
+			arrlen(objects->owners), (double)took / 1e6, error ? ", not all" : "");
 }
 
 /* --- stacks ---------------------------------------------------------------------- */
@@ -201,8 +205,6 @@ static void module_meet(struct session *session, struct target *target, uint64_t
 		return;
 	if (objects_walk_modules(walk, object))
 		hmput(objects->others, object, type);
-	else
-		hmput(objects->roots, object, type);
 	objects_walk_free(walk);
 }
 
@@ -211,22 +213,37 @@ static void optimizer_meet(struct target *target, uint64_t object)
 	struct target_objects *objects = target->objects;
 	uint64_t type = type_now(target, object);
 
-	if (!type || object_is_known(objects->optimizers, object, type) ||
-		object_is_known(objects->others, object, type))
+	if (!type || object_is_known(objects->steppers, object, type))
 		return;
-	hmput(objects->optimizers, object, type);
+	hmput(objects->steppers, object, type);
 	objects->walk_wanted = true;
+}
+
+/* From now on owners are told; where a running job is attached to, all that are there already. */
+static bool objects_begin(struct session *session, struct target *target)
+{
+	static const struct tensor_argument none;
+
+	if (target->objects)
+		return true;
+	if (!target->announced || target->ended || !target->settings.python_thread_slot ||
+		session->options->level != LEVEL_FULL)
+		return false;
+	target->objects = calloc(1, sizeof(*target->objects));
+	if (!target->objects)
+		return false;
+	target->objects->walk_wanted = !target->from_start;
+	target->objects->walk_next_ns = monotonic_now() + WALK_NANOSECONDS;
+	capture_check(session, target,
+		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, ""));
+	return true;
 }
 
 void objects_meet(struct session *session, struct target *target, const struct event *record)
 {
 	struct event_stack stack;
 
-	if (!event_stack_find(record, &stack))
-		return;
-	if (!target->objects)
-		target->objects = calloc(1, sizeof(*target->objects));
-	if (!target->objects)
+	if (!event_stack_find(record, &stack) || !objects_begin(session, target))
 		return;
 	/* The outermost one first: its class is the head of all names below it. */
 	for (size_t index = stack.frame_count; index-- > 0;) {
@@ -269,8 +286,11 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 
 void objects_follow(struct session *session, struct target *target)
 {
-	const struct target_objects *objects = target->objects;
+	const struct target_objects *objects;
 
+	if (!target->from_start)
+		objects_begin(session, target);
+	objects = target->objects;
 	if (objects_are_there(target) && (objects->walk_wanted || monotonic_now() >= objects->walk_next_ns))
 		objects_walk_all(session, target);
 }
@@ -285,8 +305,7 @@ void objects_forget(struct target *target)
 		free(objects->owners[i].name);
 	arrfree(objects->owners);
 	hmfree(objects->modules);
-	hmfree(objects->roots);
-	hmfree(objects->optimizers);
+	hmfree(objects->steppers);
 	hmfree(objects->others);
 	free(objects);
 	target->objects = NULL;

@@ -32,14 +32,24 @@
 /* A storage is read until it says the same twice. */
 #define STORAGE_TRIES 3
 
+/* What a type makes of its objects. */
+enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_CLASSES };
+
+struct address_set {
+	uint64_t key;
+	bool value;
+};
+
 struct objects_walk {
 	struct python_memory *memory;
 	const struct torch_layout *torch;
 	const struct objects_visitor *visitor;
+	struct address_set *modules; /* stb_ds map: those that were met */
+	struct address_set *held;    /* stb_ds map: TensorImpls that a module or optimizer has */
 	struct {
 		uint64_t key;
-		bool value;
-	} * modules; /* stb_ds map: those that were met */
+		enum object_class value;
+	} * classes; /* stb_ds map: by type */
 	struct {
 		uint64_t key;
 		char *value;
@@ -69,9 +79,35 @@ void objects_walk_free(struct objects_walk *walk)
 	for (ptrdiff_t i = 0; i < hmlen(walk->texts); i++)
 		free(walk->texts[i].value);
 	hmfree(walk->modules);
+	hmfree(walk->held);
+	hmfree(walk->classes);
 	hmfree(walk->parameters);
 	hmfree(walk->texts);
 	free(walk);
+}
+
+static enum object_class class_of(struct objects_walk *walk, uint64_t type)
+{
+	/* The first was the name until 2.10. */
+	static const struct {
+		const char *base;
+		enum object_class class;
+	} bases[] = {
+		{"_TensorBase", OBJECT_TENSOR},
+		{"TensorBase", OBJECT_TENSOR},
+		{"Module", OBJECT_MODULE},
+		{"Optimizer", OBJECT_OPTIMIZER},
+	};
+	ptrdiff_t at = hmgeti(walk->classes, type);
+	enum object_class class = OBJECT_OTHER;
+
+	if (at >= 0)
+		return walk->classes[at].value;
+	for (size_t i = 0; class == OBJECT_OTHER && i < sizeof(bases) / sizeof(*bases); i++)
+		if (python_type_derives(walk->memory, type, bases[i].base))
+			class = bases[i].class;
+	hmput(walk->classes, type, class);
+	return class;
 }
 
 /* --- attributes ---------------------------------------------------------------- */
@@ -152,16 +188,14 @@ static bool storage_read(const struct objects_walk *walk, uint64_t tensor, struc
 }
 
 /* The TensorImpl of a Python object, 0: it is no tensor. */
-static uint64_t tensor_of(const struct objects_walk *walk, uint64_t object)
+static uint64_t tensor_of(struct objects_walk *walk, uint64_t object)
 {
-	uint64_t type = python_type_of(walk->memory, object), first;
+	uint64_t first;
 
-	if (!python_type_derives(walk->memory, type, "_TensorBase") &&
-		!python_type_derives(walk->memory, type, "TensorBase"))
+	if (class_of(walk, python_type_of(walk->memory, object)) != OBJECT_TENSOR)
 		return 0;
 	first = python_pointer(walk->memory, object + VARIABLE_FIRST);
-	return (first & UINT8_MAX) > VARIABLE_FLAG_MAX || first >> 8 ? first
-	                                                               : python_pointer(walk->memory, object + VARIABLE_SECOND);
+	return first > VARIABLE_FLAG_MAX ? first : python_pointer(walk->memory, object + VARIABLE_SECOND);
 }
 
 static uint64_t gradient_of(const struct objects_walk *walk, uint64_t tensor)
@@ -171,10 +205,12 @@ static uint64_t gradient_of(const struct objects_walk *walk, uint64_t tensor)
 	return meta ? python_pointer(walk->memory, meta + AUTOGRAD_GRADIENT) : 0;
 }
 
-static void owner_tell(const struct objects_walk *walk, enum owner_kind kind, uint64_t tensor, const char *name)
+static void owner_tell(struct objects_walk *walk, enum owner_kind kind, uint64_t tensor, const char *name)
 {
 	struct tensor_argument storage;
 
+	if (kind != OWNER_VARIABLE)
+		hmput(walk->held, tensor, true);
 	if (storage_read(walk, tensor, &storage))
 		walk->visitor->owner(walk->visitor->context, kind, &storage, name);
 }
@@ -258,9 +294,8 @@ static int module_walk(struct objects_walk *walk, const struct step *step, struc
 {
 	uint64_t type = python_type_of(walk->memory, step->object), children;
 	struct python_item *attributes = NULL;
-	int error = python_type_derives(walk->memory, type, "Module")
-	                    ? python_attributes(walk->memory, step->object, &attributes)
-	                    : -EBADMSG;
+	int error = class_of(walk, type) == OBJECT_MODULE ? python_attributes(walk->memory, step->object, &attributes)
+	                                                  : -EBADMSG;
 
 	children = error ? 0 : children_of(walk, attributes);
 	if (!children) {
@@ -268,7 +303,8 @@ static int module_walk(struct objects_walk *walk, const struct step *step, struc
 		return error ? error : -EBADMSG;
 	}
 	hmput(walk->modules, step->object, true);
-	walk->visitor->module(walk->visitor->context, step->object, type, step->name);
+	if (walk->visitor->module)
+		walk->visitor->module(walk->visitor->context, step->object, type, step->name);
 	held_walk(walk, item_of(walk, attributes, "_parameters"), step->name, parameter_walk);
 	held_walk(walk, item_of(walk, attributes, "_buffers"), step->name, buffer_walk);
 	children_push(walk, step, children, steps);
@@ -329,20 +365,82 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 	arrfree(items);
 }
 
-int objects_walk_optimizer(struct objects_walk *walk, uint64_t object)
+static void optimizer_walk(struct objects_walk *walk, uint64_t object)
 {
-	uint64_t type = python_type_of(walk->memory, object), state;
+	uint64_t state = attribute_of(walk, object, "state");
 	struct python_item *entries = NULL;
 	char name[PYTHON_TYPE_NAME_MAX];
-	int error;
 
-	if (!python_type_derives(walk->memory, type, "Optimizer"))
-		return -EBADMSG;
-	state = attribute_of(walk, object, "state");
-	error = python_dict_items(walk->memory, state, &entries);
-	python_type_name(walk->memory, type, name);
-	for (size_t i = 0; !error && i < arrlenu(entries) && i < STATE_MAX; i++)
-		state_walk(walk, name, &entries[i], i);
+	python_type_name(walk->memory, python_type_of(walk->memory, object), name);
+	if (state && !python_dict_items(walk->memory, state, &entries))
+		for (size_t i = 0; i < arrlenu(entries) && i < STATE_MAX; i++)
+			state_walk(walk, name, &entries[i], i);
 	arrfree(entries);
+}
+
+/* --- the heap ------------------------------------------------------------------------ */
+
+/* What is of interest on the heap, each once, by class. */
+struct found {
+	struct objects_walk *walk;
+	struct address_set *objects[OBJECT_CLASSES]; /* stb_ds maps */
+};
+
+static void object_find(void *context, uint64_t object, uint64_t type)
+{
+	struct found *found = context;
+	enum object_class class = class_of(found->walk, type);
+
+	if (class != OBJECT_OTHER)
+		hmput(found->objects[class], object, true);
+}
+
+/* Modules that are the child of another one. */
+static struct address_set *children_find(struct objects_walk *walk, const struct address_set *modules)
+{
+	struct address_set *children = NULL;
+
+	for (ptrdiff_t i = 0; i < hmlen(modules); i++) {
+		struct python_item *attributes = NULL, *items = NULL;
+		uint64_t dict = python_attributes(walk->memory, modules[i].key, &attributes)
+		                        ? 0
+		                        : children_of(walk, attributes);
+
+		if (dict && !python_dict_items(walk->memory, dict, &items))
+			for (size_t child = 0; child < arrlenu(items); child++)
+				hmput(children, items[child].value, true);
+		arrfree(attributes);
+		arrfree(items);
+	}
+	return children;
+}
+
+static void found_walk(struct objects_walk *walk, const struct found *found)
+{
+	const struct address_set *modules = found->objects[OBJECT_MODULE];
+	struct address_set *children = children_find(walk, modules);
+
+	for (ptrdiff_t i = 0; i < hmlen(modules); i++)
+		if (hmgeti(children, modules[i].key) < 0)
+			objects_walk_modules(walk, modules[i].key);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_OPTIMIZER]); i++)
+		optimizer_walk(walk, found->objects[OBJECT_OPTIMIZER][i].key);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
+		uint64_t tensor = tensor_of(walk, found->objects[OBJECT_TENSOR][i].key);
+
+		if (tensor && hmgeti(walk->held, tensor) < 0)
+			owner_tell(walk, OWNER_VARIABLE, tensor, "");
+	}
+	hmfree(children);
+}
+
+int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap)
+{
+	struct found found = {.walk = walk};
+	int error = python_heap_walk(walk->memory, heap, object_find, &found);
+
+	found_walk(walk, &found);
+	for (int class = 0; class < OBJECT_CLASSES; class++)
+		hmfree(found.objects[class]);
 	return error;
 }

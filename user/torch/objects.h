@@ -15,12 +15,14 @@
 
 #include <hdtrace/capture.h>
 
+#include "python/heap.h"
 #include "python/object.h"
 #include "torch/layout.h"
 
 /* Told what a walk finds; names are valid during the call only. */
 struct objects_visitor {
 	void *context;
+	/* May be NULL. */
 	void (*module)(void *context, uint64_t object, uint64_t type, const char *name);
 	void (*owner)(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name);
 };
@@ -32,10 +34,15 @@ struct objects_walk *objects_walk_new(
 	struct python_memory *memory, const struct torch_layout *torch, const struct objects_visitor *visitor);
 void objects_walk_free(struct objects_walk *walk);
 
+/*
+ * All that the interpreter knows: parameters, buffers and gradients of every
+ * module, states of all optimizers, and other tensors (OWNER_VARIABLE, with an
+ * empty name). Names begin at modules that no other one holds. `heap` is of
+ * python_heap_find. -EAGAIN: not everything could be read.
+ */
+int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap);
+
 /* The modules below `root`, which the walk has not met before. -EBADMSG: it is no module. */
 int objects_walk_modules(struct objects_walk *walk, uint64_t root);
-
-/* The state of an optimizer; its parameters have the names of modules walked before. -EBADMSG: it is none. */
-int objects_walk_optimizer(struct objects_walk *walk, uint64_t object);
 
 #endif
