@@ -112,20 +112,63 @@ int python_heap_find(const struct python_memory *memory, uint64_t runtime, struc
 	return error;
 }
 
+/* --- blocks -------------------------------------------------------------------- */
+
+/*
+ * Objects that were made together lie together: memory is read in blocks, which
+ * may be somewhat old. What does not fit is read again by itself.
+ */
+#define BLOCK_BYTES 4096
+#define BLOCKS 1024
+
+struct blocks {
+	const struct python_memory *memory;
+	uint64_t tags[BLOCKS]; /* address of the block that is there, 0: none */
+	uint8_t bytes[BLOCKS][BLOCK_BYTES];
+};
+
+static bool object_cached(struct blocks *blocks, uint64_t address, struct linked_object *object)
+{
+	uint64_t tag = address / BLOCK_BYTES * BLOCK_BYTES, offset = address % BLOCK_BYTES;
+	size_t slot = (tag / BLOCK_BYTES) % BLOCKS;
+
+	if (!tag || offset > BLOCK_BYTES - sizeof(*object))
+		return false;
+	if (blocks->tags[slot] != tag) {
+		blocks->tags[slot] = 0;
+		if (python_memory_read(blocks->memory, tag, blocks->bytes[slot], BLOCK_BYTES))
+			return false;
+		blocks->tags[slot] = tag;
+	}
+	memcpy(object, blocks->bytes[slot] + offset, sizeof(*object));
+	return true;
+}
+
+/* The object at a link, which must know the one before it. */
+static bool object_read(struct blocks *blocks, uint64_t address, uint64_t before, struct linked_object *object)
+{
+	if (object_cached(blocks, address, object) && (object->link.previous & ~LINK_FLAGS) == before)
+		return true;
+	return !python_memory_read(blocks->memory, address, object, sizeof(*object)) &&
+	       (object->link.previous & ~LINK_FLAGS) == before;
+}
+
+/* --- walks --------------------------------------------------------------------- */
+
 /* From a head back to it. -EAGAIN: the list was changed under the walk. */
-static int list_walk(const struct python_memory *memory, uint64_t head,
+static int list_walk(struct blocks *blocks, uint64_t head,
 	void (*visit)(void *context, uint64_t object, uint64_t type), void *context)
 {
 	struct link start;
 	uint64_t before = head;
 
-	if (!link_read(memory, head, &start))
+	memset(blocks->tags, 0, sizeof(blocks->tags));
+	if (!link_read(blocks->memory, head, &start))
 		return -EAGAIN;
 	for (uint64_t at = start.next, count = 0; at != head; count++) {
 		struct linked_object object;
 
-		if (count == OBJECTS_MAX || python_memory_read(memory, at, &object, sizeof(object)) ||
-			(object.link.previous & ~LINK_FLAGS) != before)
+		if (count == OBJECTS_MAX || !object_read(blocks, at, before, &object))
 			return -EAGAIN;
 		visit(context, at + HEAD_BYTES, object.type);
 		before = at;
@@ -137,14 +180,19 @@ static int list_walk(const struct python_memory *memory, uint64_t head,
 int python_heap_walk(const struct python_memory *memory, const struct python_heap *heap,
 	void (*visit)(void *context, uint64_t object, uint64_t type), void *context)
 {
+	struct blocks *blocks = malloc(sizeof(*blocks));
 	int result = 0;
 
+	if (!blocks)
+		return -ENOMEM;
+	blocks->memory = memory;
 	for (unsigned int list = 0; list < heap->count; list++) {
 		int error = -EAGAIN;
 
 		for (int tries = 0; error && tries < WALK_TRIES; tries++)
-			error = list_walk(memory, heap->heads[list], visit, context);
+			error = list_walk(blocks, heap->heads[list], visit, context);
 		result = error ? error : result;
 	}
+	free(blocks);
 	return result;
 }
