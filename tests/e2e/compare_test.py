@@ -71,7 +71,9 @@ def test_comparison_finds_each_wrong_field(context):
             ("plot", "start_plot_time_stamp", lambda row: row["start_time_stamp"] + ".000000000001"),
             ("phase", "task_name", "recompute"),
             ("leaf", "line_num", "1"),
-            ("stack", "python_stack", "")):
+            ("stack", "python_stack", ""),
+            ("module", "graph_name", "Other.module"),
+            ("type", "type", "Other")):
         wrong = faulty(context, "memory", swap(field, value))
         check(figure in wrong, f"a wrong {field} does not show in {figure}: {wrong}")
 
@@ -142,6 +144,7 @@ def test_exact_comparison_finds_one_fault_in_one_row(context):
             ("phase", "task_name", lambda row: "recompute"),
             ("leaf", "line_num", lambda row: "1"),
             ("stack", "python_stack", lambda row: row["python_stack"] + "|File:a;Line:1;Function:f"),
+            ("module", "graph_name", lambda row: row["graph_name"] + ".x" if row["graph_name"] else ""),
             ("rows", "size", lambda row: int(row["size"]) + 1),
             ("rows", "node_name", lambda row: "aten.other.default")):
         wrong = exact_faults(context, JOB, "memory", set_one(field, value))

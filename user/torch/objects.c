@@ -45,7 +45,7 @@ struct objects_walk {
 	const struct torch_layout *torch;
 	const struct objects_visitor *visitor;
 	struct address_set *modules; /* stb_ds map: those that were met */
-	struct address_set *held;    /* stb_ds map: TensorImpls that a module or optimizer has */
+	struct address_set *held;    /* stb_ds map: TensorImpls that were told */
 	struct {
 		uint64_t key;
 		enum object_class value;
@@ -209,8 +209,10 @@ static void owner_tell(struct objects_walk *walk, enum owner_kind kind, uint64_t
 {
 	struct tensor_argument storage;
 
-	if (kind != OWNER_VARIABLE)
-		hmput(walk->held, tensor, true);
+	/* What is shared has the name of its first holder. */
+	if (hmgeti(walk->held, tensor) >= 0)
+		return;
+	hmput(walk->held, tensor, true);
 	if (storage_read(walk, tensor, &storage))
 		walk->visitor->owner(walk->visitor->context, kind, &storage, name);
 }
@@ -428,7 +430,7 @@ static void found_walk(struct objects_walk *walk, const struct found *found)
 	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
 		uint64_t tensor = tensor_of(walk, found->objects[OBJECT_TENSOR][i].key);
 
-		if (tensor && hmgeti(walk->held, tensor) < 0)
+		if (tensor)
 			owner_tell(walk, OWNER_VARIABLE, tensor, "");
 	}
 	hmfree(children);
