@@ -144,11 +144,22 @@ def test_exact_comparison_finds_one_fault_in_one_row(context):
             ("phase", "task_name", lambda row: "recompute"),
             ("leaf", "line_num", lambda row: "1"),
             ("stack", "python_stack", lambda row: row["python_stack"] + "|File:a;Line:1;Function:f"),
-            ("module", "graph_name", lambda row: row["graph_name"] + ".x" if row["graph_name"] else ""),
             ("rows", "size", lambda row: int(row["size"]) + 1),
             ("rows", "node_name", lambda row: "aten.other.default")):
         wrong = exact_faults(context, JOB, "memory", set_one(field, value))
         check(figure in wrong, f"a wrong {field} does not show in {figure}: {wrong}")
+
+
+@test(needs_bpf=False)
+def test_exact_comparison_finds_one_wrong_module_and_one_wrong_type(context):
+    def change_last(field, counts):
+        def edit(rows):
+            [row for row in rows if counts(row)][-1][field] = "Other"
+        return edit
+    for figure, field, counts in (("module", "graph_name", lambda row: row["graph_name"]),
+                                  ("type", "type", lambda row: row["is_persistent"] == "1")):
+        wrong = exact_faults(context, JOB, "memory", change_last(field, counts))
+        check_equal(wrong, [figure], f"what a wrong {field} shows in")
 
 
 @test(needs_bpf=False)

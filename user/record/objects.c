@@ -24,6 +24,8 @@
 /* A walk is repeated after so much time, or so many times what it took. */
 #define WALK_NANOSECONDS 1000000000ull
 #define WALK_SHARE 50
+/* What a target shows must not keep us for longer: what is not read by then is left out. */
+#define WALK_NANOSECONDS_MAX 5000000000ull
 
 struct known_object {
 	uint64_t key;   /* address */
@@ -61,9 +63,11 @@ static bool objects_are_there(const struct target *target)
 
 static int objects_read(void *context, uint64_t address, void *buffer, size_t length)
 {
-	const struct target *target = context;
+	const struct walk_context *walk = context;
 
-	return memory_read(target->process.pid, address, buffer, length);
+	if (monotonic_now() - walk->time_ns > WALK_NANOSECONDS_MAX)
+		return -ETIME;
+	return memory_read(walk->target->process.pid, address, buffer, length);
 }
 
 /* --- code ---------------------------------------------------------------------- */
@@ -121,7 +125,7 @@ static int walk_begin(struct walk_context *context, struct python_memory *memory
 		.layout = python->python,
 		.types = context->target->types,
 		.read = objects_read,
-		.context = context->target,
+		.context = context,
 	};
 	*visitor = (struct objects_visitor){context, module_found, owner_found};
 	*walk = objects_walk_new(memory, torch->torch, visitor);
