@@ -203,7 +203,7 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 	struct allocation *allocation;
 
 	if (kind == OWNER_NONE) {
-		target->owners_told = true;
+		target->result.owners_told = true;
 		return;
 	}
 	live = place.device == DEVICES_MAX ? NONE : address_live(target, place);

@@ -246,7 +246,8 @@ struct rank {
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
 	struct event_counters loss;
 	uint64_t stacks_cut, arguments_cut;
-	bool from_start; /* traced since before its first operator */
+	bool from_start;  /* traced since before its first operator */
+	bool owners_told; /* what Python holds was read: a leaf is not more than its owner says */
 };
 
 struct model_options {

@@ -90,7 +90,7 @@ static void gradients_follow(struct passes *passes)
 /* Autograd has gradients for any leaf; where it is known what Python holds, only those of parameters count. */
 static bool leaf_counts(const struct target_state *target, const struct allocation *leaf)
 {
-	return !target->owners_told || leaf->holder == OWNER_PARAMETER || (leaf->flags & ALLOCATION_PREEXISTING);
+	return !target->result.owners_told || leaf->holder == OWNER_PARAMETER || (leaf->flags & ALLOCATION_PREEXISTING);
 }
 
 static bool allocation_is_gradient(const struct target_state *target, const struct allocation *allocation)

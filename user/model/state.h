@@ -184,7 +184,6 @@ struct target_state {
 	uint16_t target;
 	bool ended;                         /* nothing counts any more */
 	bool all_blocks;                    /* of the options */
-	bool owners_told;                   /* what Python holds is known: a leaf is not more than its owner says */
 	const struct device_choice *choice; /* of the options */
 	uint32_t steps;
 	char *target_json, *end_json;
