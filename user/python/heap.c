@@ -69,8 +69,7 @@ static bool state_head(const struct python_memory *memory, const uint8_t *state,
 	memcpy(&link, state + place, sizeof(link));
 	link.next &= ~LINK_FLAGS;
 	link.previous &= ~LINK_FLAGS;
-	return link.next > STATE_BYTES && link.previous > STATE_BYTES &&
-	       is_head(memory, interpreter + place, &link);
+	return link.next > STATE_BYTES && link.previous > STATE_BYTES && is_head(memory, interpreter + place, &link);
 }
 
 static void heap_fill(const struct python_memory *memory, uint64_t first, struct python_heap *heap)
@@ -95,8 +94,7 @@ int python_heap_find(const struct python_memory *memory, uint64_t runtime, struc
 	int error = -ENOENT;
 
 	/* It may lie at the end of what is mapped. */
-	while (state && size > GENERATIONS * GENERATION_BYTES &&
-		python_memory_read(memory, interpreter, state, size))
+	while (state && size > GENERATIONS * GENERATION_BYTES && python_memory_read(memory, interpreter, state, size))
 		size /= 2;
 	for (size_t place = 0; state && error && place + GENERATIONS * GENERATION_BYTES <= size; place += STATE_STEP) {
 		bool found = true;
@@ -156,8 +154,8 @@ static bool object_read(struct blocks *blocks, uint64_t address, uint64_t before
 /* --- walks --------------------------------------------------------------------- */
 
 /* From a head back to it. -EAGAIN: the list was changed under the walk. */
-static int list_walk(struct blocks *blocks, uint64_t head,
-	void (*visit)(void *context, uint64_t object, uint64_t type), void *context)
+static int list_walk(struct blocks *blocks, uint64_t head, void (*visit)(void *context, uint64_t object, uint64_t type),
+	void *context)
 {
 	struct link start;
 	uint64_t before = head;

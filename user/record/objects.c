@@ -40,14 +40,14 @@ struct owner {
 };
 
 struct target_objects {
-	struct known_object *modules; /* stb_ds hash map: those that the capture has names of */
+	struct known_object *modules;  /* stb_ds hash map: those that the capture has names of */
 	struct known_object *steppers; /* stb_ds hash map: optimizers, and what else has a method `step` */
 	struct known_object *others;   /* stb_ds hash map: what is no module although it is called like one */
 	struct python_heap heap;       /* count 0: not found */
 	bool heap_missed;              /* that was told */
-	struct owner *owners;        /* stb_ds: that wait */
-	uint64_t walk_next_ns;       /* when the next is due */
-	bool walk_wanted;            /* something new showed up */
+	struct owner *owners;          /* stb_ds: that wait */
+	uint64_t walk_next_ns;         /* when the next is due */
+	bool walk_wanted;              /* something new showed up */
 };
 
 struct walk_context {
@@ -204,8 +204,8 @@ static void module_meet(struct session *session, struct target *target, uint64_t
 	struct python_memory memory;
 	struct objects_walk *walk;
 
-	if (!type || object_is_known(objects->modules, object, type) || object_is_known(objects->others, object, type) ||
-		walk_begin(&context, &memory, &visitor, &walk))
+	if (!type || object_is_known(objects->modules, object, type) ||
+		object_is_known(objects->others, object, type) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
 	if (objects_walk_modules(walk, object))
 		hmput(objects->others, object, type);
