@@ -15,7 +15,7 @@
 
 #define LINK_FLAGS 3ull /* a head may be aligned to four bytes only */
 #define HEAD_BYTES 16
-#define GENERATION_BYTES 24 /* head, threshold, count */
+#define GENERATION_BYTES 24u /* head, threshold, count */
 #define GENERATIONS 3
 /* Behind the generations a pointer may come before the last list. */
 #define LAST_LIST_GAP 8

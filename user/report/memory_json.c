@@ -521,6 +521,8 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 
 		json_key(json, device->name);
 		json_object(json);
+		put_total(json, "older_bytes", device, device->older_bytes);
+		json_put_unsigned(json, "older_known_bytes", device->older_known_bytes);
 		json_put_unsigned(json, "outside_bytes", device->outside_bytes);
 		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
 		if (device->reported)
@@ -588,6 +590,10 @@ static void put_modules(struct report *report)
 	struct module_total *modules = modules_total(report->rank);
 
 	json_key(json, "modules");
+	if (!arrlenu(modules)) {
+		json_raw(json, "[]", 2);
+		return;
+	}
 	json_array(json);
 	for (size_t i = 0; i < arrlenu(modules); i++) {
 		json_object(json);
