@@ -15,7 +15,7 @@
 
 #define LINK_FLAGS 3ull /* a head may be aligned to four bytes only */
 #define HEAD_BYTES 16
-#define GENERATION_BYTES 24u /* head, threshold, count */
+#define GENERATION_BYTES 24ul /* head, threshold, count */
 #define GENERATIONS 3
 /* Behind the generations a pointer may come before the last list. */
 #define LAST_LIST_GAP 8
@@ -74,10 +74,10 @@ static bool state_head(const struct python_memory *memory, const uint8_t *state,
 
 static void heap_fill(const struct python_memory *memory, uint64_t first, struct python_heap *heap)
 {
-	uint64_t last = first + (uint64_t)GENERATIONS * GENERATION_BYTES;
+	uint64_t last = first + GENERATIONS * GENERATION_BYTES;
 
 	for (heap->count = 0; heap->count < GENERATIONS; heap->count++)
-		heap->heads[heap->count] = first + (uint64_t)heap->count * GENERATION_BYTES;
+		heap->heads[heap->count] = first + heap->count * GENERATION_BYTES;
 	for (uint64_t at = last; at <= last + LAST_LIST_GAP + STATE_STEP; at += STATE_STEP) {
 		if (!head_at(memory, at))
 			continue;

@@ -138,6 +138,8 @@ void codes_forget(struct target *target);
 enum code_role code_role_of(const struct python_code *code);
 void objects_meet(struct session *session, struct target *target, const struct event *record);
 void objects_walk_all(struct session *session, struct target *target);
+/* The same where the last record of a target is at hand, and what it held goes into the capture. */
+void objects_walk_end(struct session *session, struct target *target);
 void objects_follow(struct session *session, struct target *target);
 void owners_keep(struct session *session, struct target *target, uint64_t time_ns);
 void objects_forget(struct target *target);
