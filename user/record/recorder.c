@@ -19,6 +19,7 @@
 #include "containers/containers.h"
 #include "record/command.h"
 #include "record/session.h"
+#include "record/window.h"
 #include "target/watch.h"
 
 #define NANOSECONDS 1000000000ull
@@ -39,7 +40,9 @@ struct recorder {
 	int epoll, signals;
 	struct command_setting usual; /* how a command that is started is to find itself */
 	uint64_t start, last_flush, last_progress, last_rescan;
-	bool progress; /* a terminal shows it */
+	struct window_state window;
+	bool out_of_memory; /* some allocator of a device was */
+	bool progress;      /* a terminal shows it */
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -80,6 +83,8 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
+	if (record->kind == EVENT_OUT_OF_MEMORY)
+		recorder->out_of_memory = true;
 }
 
 static void marker_keep(struct session *session, struct target *target, uint16_t kind)
@@ -368,7 +373,7 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	recorder->usual.nice = getpriority(PRIO_PROCESS, 0);
+	recorder->usual.nice = recorder->window.nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
@@ -430,6 +435,10 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 		recorder->result->end = RECORD_END_DURATION;
 		return true;
 	}
+	if (options->until_oom && recorder->out_of_memory) {
+		recorder->result->end = RECORD_END_OUT_OF_MEMORY;
+		return true;
+	}
 	if (options->steps && model_steps(session->model) >= options->steps) {
 		recorder->result->end = RECORD_END_STEPS;
 		return true;
@@ -468,6 +477,7 @@ static void recorder_loop(struct recorder *recorder)
 			break;
 		}
 		losses_flush(recorder, now);
+		window_keep(session, &recorder->window);
 		progress_show(recorder, now);
 	}
 	if (recorder->progress)
@@ -482,6 +492,7 @@ static void targets_finish(struct recorder *recorder)
 		[RECORD_END_STEPS] = "steps",
 		[RECORD_END_SIGNAL] = "interrupt",
 		[RECORD_END_CAPTURE] = "capture",
+		[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
 	};
 	struct session *session = &recorder->session;
 
@@ -502,6 +513,7 @@ static void recorder_close(struct recorder *recorder)
 	struct session *session = &recorder->session;
 
 	setpriority(PRIO_PROCESS, 0, recorder->usual.nice); /* reports are in no hurry */
+	window_close(&recorder->window);
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);
