@@ -156,6 +156,11 @@ static struct operation *operation_new(
 	return operation;
 }
 
+static uint32_t operator_flags(struct alive *alive, uint16_t target, const struct operation *operation)
+{
+	return hmget(alive->flags, number_key(target, operation->operator_));
+}
+
 static void storage_note_use(struct alive *alive, uint16_t target, const struct tensor_argument *argument,
 	struct operation *operation, bool lift);
 
@@ -166,32 +171,9 @@ static void uses_note(struct alive *alive, const struct event *record, const str
 
 	if (!operation || operation->nested)
 		return;
-	lift = hmget(alive->lifts, number_key(record->target, operation->operator_));
+	lift = operator_flags(alive, record->target, operation) & OPERATOR_LIFT;
 	for (size_t i = 0; i < count; i++)
 		storage_note_use(alive, record->target, &tensors[i], operation, lift);
-}
-
-static int operator_take(struct alive *alive, struct strand *strand, const struct operator_event *event)
-{
-	struct operation *operation;
-	struct definition *stack;
-	int error;
-
-	strand->resize = 0; /* its memory would have come first */
-	while (arrlenu(strand->frames) < event->event.depth)
-		arrput(strand->frames, NULL);
-	operation = operation_new(alive, strand, event);
-	error = operation ? stack_take(alive, strand, &event->event, &stack) : -ENOMEM;
-	if (error) {
-		operation_drop(operation);
-		return error;
-	}
-	operation->stack = definition_keep(stack);
-	arrput(strand->frames, operation);
-	operation_drop(strand->last);
-	strand->last = operation_keep(operation);
-	uses_note(alive, &event->event, (const struct tensor_argument *)(event + 1), event->tensor_count, operation);
-	return 0;
 }
 
 static void throw_take(struct alive *alive, const struct strand *strand)
@@ -289,12 +271,39 @@ static int storage_begin(struct alive *alive, struct strand *strand, const struc
 	return 0;
 }
 
-static void storage_free(struct alive *alive, struct storage_key key)
+static void range_end(struct strand *strand)
+{
+	struct open_range range;
+
+	if (!arrlenu(strand->ranges))
+		return;
+	range = arrpop(strand->ranges);
+	storage_end(&range.storage);
+}
+
+static bool strand_is_in(const struct strand *strand, const struct operation *operation)
+{
+	for (size_t i = 0; i < arrlenu(strand->frames); i++)
+		if (operation && strand->frames[i] == operation)
+			return true;
+	return false;
+}
+
+static void storage_free(struct alive *alive, struct strand *strand, struct storage_key key)
 {
 	struct storage *storage = storage_find(alive, key);
+	struct open_range range = {.free = alive->records};
 
-	if (storage && storage->birth)
+	if (!storage || !storage->birth)
+		return;
+	if (!strand_is_in(strand, storage->maker) ||
+		!(operator_flags(alive, key.target, storage->maker) & OPERATOR_RANGE_BEGIN)) {
 		storage_end(storage);
+		return;
+	}
+	range.storage = *storage;
+	*storage = (struct storage){0};
+	arrput(strand->ranges, range);
 }
 
 static void gradient_take(struct alive *alive, const struct gradient_event *event)
@@ -306,6 +315,31 @@ static void gradient_take(struct alive *alive, const struct gradient_event *even
 	storage = storage_of_argument(alive, event->event.target, &event->gradient);
 	if (storage)
 		storage->gradient = alive->records;
+}
+
+static int operator_take(struct alive *alive, struct strand *strand, const struct operator_event *event)
+{
+	struct operation *operation;
+	struct definition *stack;
+	int error;
+
+	strand->resize = 0; /* its memory would have come first */
+	while (arrlenu(strand->frames) < event->event.depth)
+		arrput(strand->frames, NULL);
+	operation = operation_new(alive, strand, event);
+	error = operation ? stack_take(alive, strand, &event->event, &stack) : -ENOMEM;
+	if (error) {
+		operation_drop(operation);
+		return error;
+	}
+	operation->stack = definition_keep(stack);
+	arrput(strand->frames, operation);
+	operation_drop(strand->last);
+	strand->last = operation_keep(operation);
+	uses_note(alive, &event->event, (const struct tensor_argument *)(event + 1), event->tensor_count, operation);
+	if (operator_flags(alive, event->event.target, operation) & OPERATOR_RANGE_END)
+		range_end(strand);
+	return 0;
 }
 
 /* --- devices ------------------------------------------------------------------------------- */
@@ -336,7 +370,7 @@ static int device_allocate_take(struct alive *alive, struct strand *strand, cons
 	return storage_begin(alive, strand, &event->event, &key, event->bytes);
 }
 
-static void device_free_take(struct alive *alive, const struct device_free_event *event)
+static void device_free_take(struct alive *alive, struct strand *strand, const struct device_free_event *event)
 {
 	struct storage_key key =
 		storage_key(event->event.target, event->device_type, event->device_index, event->address);
@@ -348,7 +382,7 @@ static void device_free_take(struct alive *alive, const struct device_free_event
 	device->allocated = event->allocated;
 	device->reserved = event->reserved;
 	storage_make(alive, key); /* it is known that a block died here */
-	storage_free(alive, key);
+	storage_free(alive, strand, key);
 }
 
 static void device_request_take(struct alive *alive, struct strand *strand, const struct device_request_event *event)
@@ -388,14 +422,14 @@ static int event_take(struct alive *alive, const struct event *event)
 		key = storage_key(event->target, DEVICE_CPU, 0, ((const struct allocate_event *)event)->address);
 		return storage_begin(alive, strand, event, &key, ((const struct allocate_event *)event)->bytes);
 	case EVENT_FREE:
-		storage_free(
-			alive, storage_key(event->target, DEVICE_CPU, 0, ((const struct free_event *)event)->address));
+		storage_free(alive, strand,
+			storage_key(event->target, DEVICE_CPU, 0, ((const struct free_event *)event)->address));
 		return 0;
 	case EVENT_DEVICE_ALLOCATE:
 		target->active = true;
 		return device_allocate_take(alive, strand, (const void *)event);
 	case EVENT_DEVICE_FREE:
-		device_free_take(alive, (const void *)event);
+		device_free_take(alive, strand, (const void *)event);
 		return 0;
 	case EVENT_DEVICE_REQUEST:
 		device_request_take(alive, strand, (const void *)event);
@@ -446,8 +480,7 @@ static void name_take(struct alive *alive, const struct operator_record *record)
 
 	if (hmgeti(alive->names, key) < 0)
 		hmput(alive->names, key, alive->records);
-	if (record->flags & OPERATOR_LIFT)
-		hmput(alive->lifts, key, true);
+	hmput(alive->flags, key, record->flags);
 }
 
 static void symbol_take(struct alive *alive, const struct symbol_record *record)
@@ -529,6 +562,9 @@ static void strand_free(struct strand *strand)
 	strand_trim(strand, 0);
 	arrfree(strand->frames);
 	operation_drop(strand->last);
+	while (arrlenu(strand->ranges))
+		range_end(strand);
+	arrfree(strand->ranges);
 	for (size_t i = 0; i < STACK_SLOTS; i++)
 		definition_drop(strand->slots[i]);
 	free(strand);
@@ -546,7 +582,7 @@ void alive_clear(struct alive *alive)
 	hmfree(alive->codes);
 	hmfree(alive->symbols);
 	hmfree(alive->names);
-	hmfree(alive->lifts);
+	hmfree(alive->flags);
 	hmfree(alive->devices);
 	hmfree(alive->targets);
 	arrfree(alive->always);

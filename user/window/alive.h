@@ -56,6 +56,12 @@ struct storage {
 	bool used;
 };
 
+/* The storage of a profiler range that is open: its memory is gone, but it counts until the range ends. */
+struct open_range {
+	struct storage storage;
+	uint64_t free;
+};
+
 struct segment {
 	uint64_t record, bytes;
 	bool corrected; /* the allocator told its address, not the call */
@@ -79,6 +85,7 @@ struct device {
 struct strand {
 	struct operation **frames; /* stb_ds; NULL where the record was lost */
 	struct operation *last;
+	struct open_range *ranges; /* stb_ds: innermost last */
 	struct definition *slots[STACK_SLOTS];
 	uint64_t resize;
 	struct storage_key last_block;
@@ -133,8 +140,8 @@ struct alive {
 	} * names;
 	struct {
 		struct number_key key; /* index of an operator */
-		bool value;
-	} * lifts;
+		uint32_t value;        /* enum operator_flag */
+	} * flags;
 	struct {
 		struct device_key key;
 		struct device value;

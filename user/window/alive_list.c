@@ -57,6 +57,10 @@ static void strand_list(struct kept **list, const struct strand *strand)
 		operation_list(list, strand->frames[i]);
 	for (size_t i = 0; i < STACK_SLOTS; i++)
 		definition_list(list, strand->slots[i]);
+	for (size_t i = 0; i < arrlenu(strand->ranges); i++) {
+		storage_list(list, &strand->ranges[i].storage);
+		record_list(list, strand->ranges[i].free, KEPT_WHOLE);
+	}
 	record_list(list, strand->resize, KEPT_WHOLE);
 	record_list(list, strand->segment, KEPT_WHOLE);
 }
