@@ -45,6 +45,15 @@ struct recorder {
 	bool progress;      /* a terminal shows it */
 };
 
+static const char *const end_reasons[] = {
+	[RECORD_END_EXIT] = "exit",
+	[RECORD_END_DURATION] = "duration",
+	[RECORD_END_STEPS] = "steps",
+	[RECORD_END_SIGNAL] = "interrupt",
+	[RECORD_END_CAPTURE] = "capture",
+	[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
+};
+
 /* --- records ---------------------------------------------------------------------- */
 
 static void record_handle(void *context, const struct event *record, size_t size)
@@ -83,8 +92,11 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
-	if (record->kind == EVENT_OUT_OF_MEMORY)
+	/* The report is of this moment, however fast the job goes on to its end. */
+	if (record->kind == EVENT_OUT_OF_MEMORY && session->options->until_oom) {
 		recorder->out_of_memory = true;
+		target_end(session, target, end_reasons[RECORD_END_OUT_OF_MEMORY]);
+	}
 }
 
 static void marker_keep(struct session *session, struct target *target, uint16_t kind)
@@ -435,7 +447,7 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 		recorder->result->end = RECORD_END_DURATION;
 		return true;
 	}
-	if (options->until_oom && recorder->out_of_memory) {
+	if (recorder->out_of_memory) {
 		recorder->result->end = RECORD_END_OUT_OF_MEMORY;
 		return true;
 	}
@@ -486,19 +498,11 @@ static void recorder_loop(struct recorder *recorder)
 
 static void targets_finish(struct recorder *recorder)
 {
-	static const char *const reasons[] = {
-		[RECORD_END_EXIT] = "exit",
-		[RECORD_END_DURATION] = "duration",
-		[RECORD_END_STEPS] = "steps",
-		[RECORD_END_SIGNAL] = "interrupt",
-		[RECORD_END_CAPTURE] = "capture",
-		[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
-	};
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		target_end(session, session->targets[index], reasons[recorder->result->end]);
+		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */

@@ -191,6 +191,8 @@ static void storage_end(struct storage *storage)
 {
 	operation_drop(storage->maker);
 	operation_drop(storage->lift);
+	operation_drop(storage->stored[0]);
+	operation_drop(storage->stored[1]);
 	definition_drop(storage->stack);
 	*storage = (struct storage){0};
 }
@@ -306,15 +308,34 @@ static void storage_free(struct alive *alive, struct strand *strand, struct stor
 	arrput(strand->ranges, range);
 }
 
-static void gradient_take(struct alive *alive, const struct gradient_event *event)
+static void gradient_take(struct alive *alive, struct strand *strand, const struct gradient_event *event)
 {
-	struct storage *storage = storage_of_argument(alive, event->event.target, &event->variable);
+	const struct tensor_argument *arguments[2] = {&event->variable, &event->gradient};
 
-	if (storage)
-		storage->variable = alive->records;
-	storage = storage_of_argument(alive, event->event.target, &event->gradient);
-	if (storage)
-		storage->gradient = alive->records;
+	strand->gradient = alive->records;
+	for (int i = 0; i < 2; i++) {
+		struct storage *storage = storage_of_argument(alive, event->event.target, arguments[i]);
+
+		strand->gradient_of[i] = storage_key(
+			event->event.target, arguments[i]->device_type, arguments[i]->device_index, arguments[i]->data);
+		if (!storage)
+			continue;
+		*(i ? &storage->gradient : &storage->variable) = alive->records;
+		operation_drop(storage->stored[i]);
+		storage->stored[i] = NULL;
+	}
+}
+
+/* What comes next may be the copy or the sum that is stored. */
+static void gradient_follow(struct alive *alive, struct strand *strand, struct operation *operation)
+{
+	for (int i = 0; strand->gradient && i < 2; i++) {
+		struct storage *storage = storage_find(alive, strand->gradient_of[i]);
+
+		if (storage && storage->birth && (i ? storage->gradient : storage->variable) == strand->gradient)
+			storage->stored[i] = operation_keep(operation);
+	}
+	strand->gradient = 0;
 }
 
 static int operator_take(struct alive *alive, struct strand *strand, const struct operator_event *event)
@@ -337,6 +358,8 @@ static int operator_take(struct alive *alive, struct strand *strand, const struc
 	operation_drop(strand->last);
 	strand->last = operation_keep(operation);
 	uses_note(alive, &event->event, (const struct tensor_argument *)(event + 1), event->tensor_count, operation);
+	if (!operation->nested)
+		gradient_follow(alive, strand, operation);
 	if (operator_flags(alive, event->event.target, operation) & OPERATOR_RANGE_END)
 		range_end(strand);
 	return 0;
@@ -438,7 +461,7 @@ static int event_take(struct alive *alive, const struct event *event)
 		strand->resize = alive->records;
 		return 0;
 	case EVENT_GRADIENT:
-		gradient_take(alive, (const void *)event);
+		gradient_take(alive, strand, (const void *)event);
 		return 0;
 	case EVENT_THROW:
 		throw_take(alive, strand);

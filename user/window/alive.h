@@ -53,6 +53,7 @@ struct storage {
 	struct definition *stack;
 	uint64_t resize, request;
 	uint64_t variable, gradient; /* the last gradient for it, and with it */
+	struct operation *stored[2]; /* the operators that came next */
 	bool used;
 };
 
@@ -89,6 +90,8 @@ struct strand {
 	struct definition *slots[STACK_SLOTS];
 	uint64_t resize;
 	struct storage_key last_block;
+	uint64_t gradient; /* the last one, until the next operator; of these two: */
+	struct storage_key gradient_of[2];
 	uint64_t segment, segment_bytes; /* call that the allocator may still confirm, 0: none */
 	uint64_t segment_address;        /* where it was believed, 0: nowhere */
 	uint64_t segment_caller;

@@ -46,6 +46,8 @@ static void storage_list(struct kept **list, const struct storage *storage)
 	record_list(list, storage->gradient, KEPT_WHOLE);
 	operation_list(list, storage->maker);
 	operation_list(list, storage->lift);
+	operation_list(list, storage->stored[0]);
+	operation_list(list, storage->stored[1]);
 	definition_list(list, storage->stack);
 }
 
