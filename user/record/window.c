@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,10 +72,9 @@ static int work_start(struct session *session, struct window_state *window, uint
 	}
 	if (window->process)
 		return 0;
-	/* Nobody would take the work over. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent)
-		work_do(session, window, size);
+	work_do(session, window, size);
+	if (getppid() != parent)
+		capture_writer_close(window->draft); /* nobody is there to take it over */
 	_exit(0);
 }
 
