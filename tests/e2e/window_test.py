@@ -1,10 +1,11 @@
 """--until-oom: the trace ends when memory runs out, and its capture stays small until then."""
 import json
 import os
+import signal
 import subprocess
 
 import invariants
-from harness import COMPLETE, PROGRAMS, PYTHON, Report, check, check_equal, program_path, test
+from harness import COMPLETE, LOST, PYTHON, Report, check, check_equal, program_path, test, wait_until
 
 MEBIBYTE = 1 << 20
 ALWAYS = 9223372036854775807
@@ -95,6 +96,26 @@ def test_blocks_older_than_the_window_keep_their_maker(context):
         check_equal({row["task_name"] for row in blocks}, {phase}, f"phase of {category}")
         check(all("loop.py" in row["python_stack"] and row["node_name"].startswith("aten.") for row in blocks), "makers:", blocks)
     invariants.check_report(report)
+
+
+@test(timeout=120)
+def test_tracer_that_is_killed_while_it_compacts_leaves_a_capture_and_nothing_else(context):
+    job = context.trained("loop", "--optimizer", "adamw", "--pause", "0")
+    out = context.path("out")
+    tracer = context.attached(job, "--until-oom", "--window", "1M")
+
+    def compacting():
+        tracer.check_alive()
+        with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children", encoding="ascii") as children:
+            return children.read().split()
+    child, = wait_until(compacting, "a process that compacts", 30)
+    tracer.send(signal.SIGKILL)
+    check_equal(tracer.wait(), -signal.SIGKILL, "end of the tracer")
+    wait_until(lambda: not os.path.exists(f"/proc/{child}"), "the process that compacts outlives its tracer")
+    check_equal(os.listdir(out), ["capture.hdt"], "files")
+    context.run(context.hdtrace, "report", out).check_code(LOST)  # no end was written
+    check(len(context.report().rows) > 100, "few blocks in the report")
+    context.wait_steps(job, 3)
 
 
 @test(root="cuda", device="cuda", each=("whole", "window"), timeout=150)

@@ -3,10 +3,12 @@
 #include "record/window.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,11 +27,22 @@ struct window_work {
 	int error;
 };
 
+/* The probes must be gone when the recorder is: what keeps them there is open in it alone. */
+static void descriptors_close(const struct window_state *window)
+{
+	unsigned int draft = (unsigned int)capture_writer_descriptor(window->draft);
+
+	if (draft > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, draft - 1, 0);
+	close_range(draft + 1, UINT_MAX, 0);
+}
+
 static void work_do(struct session *session, const struct window_state *window, uint64_t size)
 {
 	uint64_t tail = session->options->window / TAIL_DENOMINATOR * TAIL_NUMERATOR;
 	struct window_work *work = window->work;
 
+	descriptors_close(window);
 	setpriority(PRIO_PROCESS, 0, window->nice);
 	work->error = window_compact(session->options->capture_path, size, tail, window->draft, &work->end);
 	work->progress = capture_writer_progress(window->draft);
@@ -55,7 +68,7 @@ static int draft_open(struct session *session, struct window_state *window)
 
 static int work_start(struct session *session, struct window_state *window, uint64_t size)
 {
-	pid_t parent = getpid();
+	pid_t recorder = getpid();
 	int error = draft_open(session, window);
 
 	if (error)
@@ -72,9 +85,10 @@ static int work_start(struct session *session, struct window_state *window, uint
 	}
 	if (window->process)
 		return 0;
-	work_do(session, window, size);
-	if (getppid() != parent)
-		capture_writer_close(window->draft); /* nobody is there to take it over */
+	/* Nobody would take the work over. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == recorder)
+		work_do(session, window, size);
 	_exit(0);
 }
 
@@ -95,8 +109,10 @@ static int work_take(struct session *session, struct window_state *window, int s
 	uint64_t size;
 	int error;
 
-	if (!WIFEXITED(status) || work->error)
-		return work->error ? work->error : -EINTR;
+	if (!WIFEXITED(status))
+		return -ECHILD;
+	if (work->error)
+		return work->error;
 	capture_writer_resume(draft, work->progress);
 	window->draft = NULL;
 	error = capture_writer_replace(session->capture, draft, work->end);
@@ -116,16 +132,16 @@ void window_keep(struct session *session, struct window_state *window)
 
 	if (!session->options->window || window->failed)
 		return;
-	if (window->process) {
-		if (waitpid(window->process, &status, WNOHANG) != window->process)
+	if (!window->process) {
+		if (size <= limit)
 			return;
-		window->process = 0;
-		error = work_take(session, window, status);
-		work_end(window);
-	} else if (size > limit) {
 		error = work_start(session, window, size);
 		if (error)
 			work_end(window);
+	} else if (waitpid(window->process, &status, WNOHANG) == window->process) {
+		window->process = 0;
+		error = work_take(session, window, status);
+		work_end(window);
 	}
 	if (error)
 		window_fail(session, window, error);

@@ -30,7 +30,8 @@ struct capture_writer {
 	int fd;
 	int error; /* of the first failed write */
 	char *path;
-	char *temporary; /* of a draft: its file's name */
+	bool published;  /* the file has that name */
+	char *temporary; /* until then: a name that it has, NULL: none */
 	uint32_t sequence;
 	uint64_t file_size;    /* end of the last whole chunk */
 	uint64_t record_count; /* in the buffer */
@@ -101,29 +102,60 @@ static int path_check(const char *path)
 	return S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) ? 0 : -EEXIST;
 }
 
-/* Creates a new file beside `path`; its name is the caller's to free. */
-static int temporary_open(const char *path, char **temporary)
+/* "PATH.0123456789abcdef", to be freed; NULL: no memory, or no random number. */
+static char *temporary_name(const char *path)
 {
-	for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS; attempt++) {
-		uint64_t number;
-		int fd;
+	uint64_t number;
+	char *name;
 
-		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-			return -EIO;
-		if (asprintf(temporary, "%s.%016" PRIx64, path, number) < 0) {
-			*temporary = NULL;
-			return -ENOMEM;
-		}
-		fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-		if (fd >= 0)
-			return fd;
-		fd = -errno;
-		free(*temporary);
-		*temporary = NULL;
-		if (fd != -EEXIST)
-			return fd;
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return NULL;
+	return asprintf(&name, "%s.%016" PRIx64, path, number) < 0 ? NULL : name;
+}
+
+/* Calls `make` with new names beside the writer's path until one is free, which writer->temporary is then. */
+static int temporary_make(struct capture_writer *writer, int (*make)(struct capture_writer *writer, const char *name))
+{
+	int error = -EEXIST;
+
+	for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS && error == -EEXIST; attempt++) {
+		char *name = temporary_name(writer->path);
+
+		error = name ? make(writer, name) : -ENOMEM;
+		if (!error)
+			writer->temporary = name;
+		else
+			free(name);
 	}
-	return -EEXIST;
+	return error;
+}
+
+static int file_create(struct capture_writer *writer, const char *name)
+{
+	writer->fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return writer->fd < 0 ? -errno : 0;
+}
+
+static int file_link(struct capture_writer *writer, const char *name)
+{
+	char file[sizeof("/proc/self/fd/") + 10]; /* digits of an int */
+
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", writer->fd);
+	return linkat(AT_FDCWD, file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+/* A file without a name, of which nothing is left when its writer is killed; where there are none, one beside the path.
+ */
+static int file_open(struct capture_writer *writer)
+{
+	const char *slash = strrchr(writer->path, '/');
+	char *folder = slash ? strndup(writer->path, (size_t)(slash - writer->path) + 1) : strdup(".");
+
+	if (!folder)
+		return -ENOMEM;
+	writer->fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0644);
+	free(folder);
+	return writer->fd < 0 ? temporary_make(writer, file_create) : 0;
 }
 
 static void writer_free(struct capture_writer *writer)
@@ -180,8 +212,9 @@ static int draft_make(
 	writer->path = strdup(path);
 	if (!writer->path)
 		goto cleanup;
-	writer->fd = temporary_open(path, &writer->temporary);
-	error = writer->temporary ? header_write(writer, start_time_ns, start_real_time_ns) : writer->fd;
+	error = file_open(writer);
+	if (!error)
+		error = header_write(writer, start_time_ns, start_real_time_ns);
 	if (error)
 		goto cleanup;
 	*result = writer;
@@ -195,10 +228,15 @@ cleanup:
 /* The draft's file gets its final name. */
 static int draft_publish(struct capture_writer *writer)
 {
+	int error = writer->temporary ? 0 : temporary_make(writer, file_link);
+
+	if (error)
+		return error;
 	if (rename(writer->temporary, writer->path) < 0)
 		return -errno;
 	free(writer->temporary);
 	writer->temporary = NULL;
+	writer->published = true;
 	return 0;
 }
 
@@ -436,6 +474,11 @@ uint64_t capture_writer_bytes(const struct capture_writer *writer)
 	return writer->file_size;
 }
 
+int capture_writer_descriptor(const struct capture_writer *writer)
+{
+	return writer->fd;
+}
+
 struct capture_progress capture_writer_progress(const struct capture_writer *writer)
 {
 	return (struct capture_progress){.bytes = writer->file_size, .chunks = writer->sequence};
@@ -511,7 +554,7 @@ int capture_writer_close(struct capture_writer *writer)
 
 	if (!writer)
 		return 0;
-	if (writer->temporary) {
+	if (!writer->published) {
 		draft_remove(writer);
 		return 0;
 	}

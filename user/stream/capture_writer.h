@@ -66,10 +66,13 @@ int capture_writer_flush(struct capture_writer *writer);
 uint64_t capture_writer_bytes(const struct capture_writer *writer);
 
 /*
- * A draft is a writer whose file waits, under another name in the folder of `path`, to take the place of the capture
- * there. `header` is that capture's. capture_writer_close removes a draft.
+ * A draft is a writer whose file waits, without a name where the file system knows such files, to take the place of the
+ * capture at `path`. `header` is that capture's. capture_writer_close removes a draft.
  */
 int capture_writer_draft(const char *path, const struct capture_header *header, struct capture_writer **draft);
+
+/* The descriptor of its file, for a process that closes all others. */
+int capture_writer_descriptor(const struct capture_writer *writer);
 
 /* How far a draft has come, where another process wrote to its file. */
 struct capture_progress {

@@ -23,6 +23,7 @@ struct compaction {
 	struct alive alive;
 	struct kept *list;    /* stb_ds */
 	uint64_t cut;         /* offset in the file */
+	bool at_end;          /* nothing is behind it */
 	uint64_t cut_time_ns; /* of the first record behind it */
 	uint64_t kept_records, kept_bytes;
 	struct {
@@ -47,6 +48,7 @@ static int record_next(struct compaction *compaction, struct capture_reader *rea
 	if (state < 0)
 		return state;
 	compaction->cut = state ? capture_reader_chunk(reader) : capture_reader_damage(reader)->offset;
+	compaction->at_end = !state;
 	compaction->cut_time_ns = state ? (*record)->time_ns : compaction->alive.last_time_ns;
 	return 0;
 }
@@ -312,7 +314,7 @@ int window_compact(const char *path, uint64_t size, uint64_t tail, struct captur
 
 	if (!error)
 		error = pass_do(&compaction, kept_copy);
-	*end = compaction.cut > size ? compaction.cut : size;
+	*end = compaction.at_end ? compaction.cut : size;
 	if (!error)
 		error = tail_copy(&compaction, *end);
 	alive_clear(&compaction.alive);
