@@ -88,6 +88,12 @@ int model_event(struct model *model, const struct event *event)
 	return 0;
 }
 
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	model->sum += since_ns + dropped_records + dropped_bytes;
+	return 0;
+}
+
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)
 {
 	look(model, counters, sizeof(*counters));

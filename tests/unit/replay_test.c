@@ -61,6 +61,12 @@ int model_event(struct model *model, const struct event *event)
 	return model->fail;
 }
 
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	fprintf(model->calls, "window %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", since_ns, dropped_records, dropped_bytes);
+	return 0;
+}
+
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)
 {
 	fprintf(model->calls, "loss %u %" PRIu64 "\n", target, (uint64_t)counters->lost[LOSS_STACK]);

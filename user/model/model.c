@@ -302,6 +302,12 @@ int model_event(struct model *model, const struct event *event)
 	return event_send(target, event);
 }
 
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	model->window = (struct window){since_ns, dropped_records, dropped_bytes};
+	return 0;
+}
+
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)
 {
 	struct target_state *state = target_find(model, target);
@@ -359,6 +365,7 @@ int model_finish(struct model *model)
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
 		if (!model->targets[i])
 			continue;
+		model->targets[i]->result.window = model->window;
 		error = target_finish(model, model->targets[i]);
 		if (error)
 			return error;

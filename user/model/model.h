@@ -208,6 +208,12 @@ struct kernel {
 	uint64_t launches;
 };
 
+/* A capture of which older records were dropped on purpose; since_ns 0: none were. */
+struct window {
+	uint64_t since_ns; /* from here on everything is there */
+	uint64_t dropped_records, dropped_bytes;
+};
+
 struct rank {
 	uint16_t target;
 	int32_t rank;            /* place in the job */
@@ -243,6 +249,7 @@ struct rank {
 	uint64_t untracked_bytes;  /* of those, still alive at the end */
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
 	struct event_counters loss;
+	struct window window;
 	uint64_t stacks_cut, arguments_cut;
 	bool from_start; /* traced since before its first operator */
 };
@@ -277,6 +284,8 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
  * record is shorter than the lists it announces.
  */
 int model_event(struct model *model, const struct event *event);
+/* Of all targets; the last call counts. */
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes);
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters);
 int model_end(struct model *model, uint16_t target, const char *json);
 /* Once; afterwards only the functions below. */

@@ -229,6 +229,7 @@ struct target_state {
 
 struct model {
 	struct model_options options;
+	struct window window;
 	struct target_state **targets; /* stb_ds, by index; NULL: not announced */
 	struct target_state **order;   /* stb_ds, after model_finish: by rank */
 	struct {

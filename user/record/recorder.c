@@ -19,6 +19,7 @@
 #include "containers/containers.h"
 #include "record/command.h"
 #include "record/session.h"
+#include "record/window.h"
 #include "target/watch.h"
 
 #define NANOSECONDS 1000000000ull
@@ -39,7 +40,18 @@ struct recorder {
 	int epoll, signals;
 	struct command_setting usual; /* how a command that is started is to find itself */
 	uint64_t start, last_flush, last_progress, last_rescan;
-	bool progress; /* a terminal shows it */
+	struct window_state window;
+	bool out_of_memory; /* some allocator of a device was */
+	bool progress;      /* a terminal shows it */
+};
+
+static const char *const end_reasons[] = {
+	[RECORD_END_EXIT] = "exit",
+	[RECORD_END_DURATION] = "duration",
+	[RECORD_END_STEPS] = "steps",
+	[RECORD_END_SIGNAL] = "interrupt",
+	[RECORD_END_CAPTURE] = "capture",
+	[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -80,6 +92,11 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
+	/* The report is of this moment, however fast the job goes on to its end. */
+	if (record->kind == EVENT_OUT_OF_MEMORY && session->options->until_oom) {
+		recorder->out_of_memory = true;
+		target_end(session, target, end_reasons[RECORD_END_OUT_OF_MEMORY]);
+	}
 }
 
 static void marker_keep(struct session *session, struct target *target, uint16_t kind)
@@ -368,7 +385,7 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	recorder->usual.nice = getpriority(PRIO_PROCESS, 0);
+	recorder->usual.nice = recorder->window.nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
@@ -430,6 +447,10 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 		recorder->result->end = RECORD_END_DURATION;
 		return true;
 	}
+	if (recorder->out_of_memory) {
+		recorder->result->end = RECORD_END_OUT_OF_MEMORY;
+		return true;
+	}
 	if (options->steps && model_steps(session->model) >= options->steps) {
 		recorder->result->end = RECORD_END_STEPS;
 		return true;
@@ -468,6 +489,7 @@ static void recorder_loop(struct recorder *recorder)
 			break;
 		}
 		losses_flush(recorder, now);
+		window_keep(session, &recorder->window);
 		progress_show(recorder, now);
 	}
 	if (recorder->progress)
@@ -476,18 +498,11 @@ static void recorder_loop(struct recorder *recorder)
 
 static void targets_finish(struct recorder *recorder)
 {
-	static const char *const reasons[] = {
-		[RECORD_END_EXIT] = "exit",
-		[RECORD_END_DURATION] = "duration",
-		[RECORD_END_STEPS] = "steps",
-		[RECORD_END_SIGNAL] = "interrupt",
-		[RECORD_END_CAPTURE] = "capture",
-	};
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		target_end(session, session->targets[index], reasons[recorder->result->end]);
+		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
@@ -502,6 +517,7 @@ static void recorder_close(struct recorder *recorder)
 	struct session *session = &recorder->session;
 
 	setpriority(PRIO_PROCESS, 0, recorder->usual.nice); /* reports are in no hurry */
+	window_close(&recorder->window);
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);

@@ -132,11 +132,18 @@ static int stack_define(struct replay *replay, const struct event *event, const 
 	return model_stack(replay->model, event->target, definition->identity, frames, count, cut);
 }
 
+static int stack_take(struct replay *replay, const struct event *record)
+{
+	struct event_stack definition;
+
+	return event_stack_find(record, &definition) && definition.identity ? stack_define(replay, record, &definition)
+	                                                                    : 0;
+}
+
 /* --- kinds of records ------------------------------------------------------------ */
 
 static int event_take(struct replay *replay, const struct event *event)
 {
-	struct event_stack definition;
 	int error = 0;
 
 	replay->counts.events++;
@@ -145,8 +152,8 @@ static int event_take(struct replay *replay, const struct event *event)
 		replay->code_epoch++;
 	}
 	/* An event without EVENT_STACK, or of a thread without Python, defines none. */
-	if (event->flags & EVENT_STACK && event_stack_find(event, &definition) && definition.identity)
-		error = stack_define(replay, event, &definition);
+	if (event->flags & EVENT_STACK)
+		error = stack_take(replay, event);
 	return error ? error : model_event(replay->model, event);
 }
 
@@ -271,6 +278,11 @@ int replay_record(struct replay *replay, const struct event *record)
 		return session_take(replay, (const struct text_record *)record);
 	if (record->kind == CAPTURE_TARGET)
 		return target_take(replay, (const struct text_record *)record);
+	if (record->kind == CAPTURE_WINDOW) {
+		const struct window_record *window = (const struct window_record *)record;
+
+		return model_window(replay->model, window->since_ns, window->dropped_records, window->dropped_bytes);
+	}
 	if (!target_known(replay, record->target)) {
 		replay->counts.without_target++;
 		return 0;
@@ -282,6 +294,8 @@ int replay_record(struct replay *replay, const struct event *record)
 		return code_take(replay, (const struct code_record *)record);
 	case CAPTURE_SYMBOL:
 		return symbol_take(replay, (const struct symbol_record *)record);
+	case CAPTURE_STACK:
+		return stack_take(replay, record);
 	case CAPTURE_LOSS:
 		return model_loss(replay->model, record->target, &((const struct loss_record *)record)->counters);
 	case CAPTURE_END:

@@ -36,6 +36,8 @@ static const uint32_t capture_sizes[] = {
 	[CAPTURE_INDEX(CAPTURE_LOSS)] = sizeof(struct loss_record),
 	[CAPTURE_INDEX(CAPTURE_END)] = sizeof(struct text_record),
 	[CAPTURE_INDEX(CAPTURE_SYMBOL)] = sizeof(struct symbol_record),
+	[CAPTURE_INDEX(CAPTURE_STACK)] = sizeof(struct stack_record),
+	[CAPTURE_INDEX(CAPTURE_WINDOW)] = sizeof(struct window_record),
 };
 
 static uint32_t kind_size(uint16_t kind)
@@ -112,6 +114,11 @@ static const char *content_check(const struct event *record)
 
 		return lists_check(record, sizeof(*exhausted), 0, exhausted->frame_count);
 	}
+	case CAPTURE_STACK: {
+		const struct stack_record *stack = (const struct stack_record *)record;
+
+		return lists_check(record, sizeof(*stack), 0, stack->frame_count);
+	}
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
 	case CAPTURE_END: {
@@ -179,6 +186,13 @@ bool event_stack_find(const struct event *event, struct event_stack *stack)
 
 		*stack = (struct event_stack){
 			exhausted->stack, (const struct python_frame *)(exhausted + 1), exhausted->frame_count};
+		return true;
+	}
+	case CAPTURE_STACK: {
+		const struct stack_record *record = (const struct stack_record *)event;
+
+		*stack = (struct event_stack){
+			record->stack, (const struct python_frame *)(record + 1), record->frame_count};
 		return true;
 	}
 	default:
