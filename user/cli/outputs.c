@@ -166,7 +166,7 @@ static void nothing_tell(const struct rank *rank)
 	fprintf(stderr, "; rank_%d_memory.json says more\n", rank->rank);
 }
 
-static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
+static int rank_write_into(const struct rank *rank, const char *folder, const struct output_options *options)
 {
 	FILE *out = options->summary_to_stderr ? stderr : stdout;
 	int error = report_rank(rank, &options->report, options->formats, folder);
@@ -187,6 +187,23 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	error = report_summary(rank, out);
 	fprintf(out, "reports     %s/rank_%d/\n\n", folder, rank->rank);
 	return error == -EIO ? 0 : error;
+}
+
+/* Ranks of several jobs are kept apart: FOLDER/JOB/rank_N. */
+static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
+{
+	char *job_folder = *rank->job ? path_join(folder, rank->job) : NULL;
+	int error;
+
+	if (*rank->job && !job_folder)
+		return -ENOMEM;
+	error = job_folder ? folder_make(job_folder, NULL) : 0;
+	if (!error)
+		error = rank_write_into(rank, job_folder ? job_folder : folder, options);
+	else
+		fprintf(stderr, "hdtrace: cannot write to the folder %s: %s\n", job_folder, strerror(-error));
+	free(job_folder);
+	return error;
 }
 
 static void capture_tell(const char *capture, const struct replay_result *result)

@@ -45,7 +45,7 @@ struct arguments {
 	}
 
 static const struct argp_option options_record[] = {
-	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace", 0},
+	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace, with all that they started; all: every one that has PyTorch", 0},
 	COMMON_OPTIONS,
 	{0},
 };
@@ -66,12 +66,16 @@ static bool number_parse(const char *text, double *number)
 
 static error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state)
 {
+	if (!strcmp(text, "all")) {
+		options->all_pids = true;
+		return 0;
+	}
 	for (const char *at = text; *at;) {
 		char *end;
 		long pid = strtol(at, &end, 10);
 
 		if (end == at || pid <= 0 || pid > 4194304 /* the kernel's PID_MAX_LIMIT */ || (*end && *end != ','))
-			argp_error(state, "-p takes process ids with commas between them, not %s", text);
+			argp_error(state, "-p takes process ids with commas between them, or all, not %s", text);
 		if (options->pid_count == RECORD_PIDS_MAX)
 			argp_error(state, "at most %d processes can be given", RECORD_PIDS_MAX);
 		options->pids[options->pid_count++] = (pid_t)pid;
@@ -175,7 +179,7 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		pids_sort(&arguments->record);
 		if (arguments->run && !arguments->record.command)
 			argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
-		if (!arguments->run && !arguments->record.pid_count)
+		if (!arguments->run && !arguments->record.pid_count && !arguments->record.all_pids)
 			argp_error(state, "which process? -p PID");
 		if (arguments->record.steps && arguments->record.level == LEVEL_LITE)
 			argp_error(

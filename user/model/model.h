@@ -208,9 +208,16 @@ struct kernel {
 	uint64_t launches;
 };
 
+#define RANK_UNKNOWN (-1)
+
+/* Where a rank's number comes from. */
+enum rank_source { RANK_OF_LAUNCHER, RANK_OF_COMMUNICATOR, RANK_OF_ORDER };
+
 struct rank {
 	uint16_t target;
 	int32_t rank;            /* place in the job */
+	uint8_t rank_source;     /* enum rank_source */
+	const char *job;         /* its name, "" unless there are several jobs */
 	const char *target_json; /* the CAPTURE_TARGET text, for metadata, or NULL */
 	const char *end_json;    /* the CAPTURE_END text, or NULL */
 
@@ -258,8 +265,16 @@ struct model;
 struct model *model_new(const struct model_options *options); /* NULL: no memory; options may be NULL */
 void model_free(struct model *model);
 
-/* A target; `from_start`: it is traced since before its first operator. A second call corrects the first. */
+/*
+ * A target; `rank`: what its launcher says, RANK_UNKNOWN: nothing; `from_start`: it is traced since before its first
+ * operator. A second call corrects the first.
+ */
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json);
+/*
+ * Where a target comes from: the target that started it (-1: none), whether it forked and did no exec, and the name of
+ * its job ("": unknown; copied). Without a call, from nowhere.
+ */
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job);
 int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags);
 /* What lies at an address of native code; the texts are copied. */
 int model_symbol(
@@ -282,12 +297,14 @@ int model_end(struct model *model, uint16_t target, const char *json);
 /* Once; afterwards only the functions below. */
 int model_finish(struct model *model);
 
-/* Completed optimizer steps of the slowest target that is not at its end (of all, when all are); before model_finish
- * too. 0 without targets. */
+/*
+ * Completed optimizer steps of the slowest rank that is not at its end (of all, when all are); before model_finish
+ * too. 0 without ranks.
+ */
 uint32_t model_steps(const struct model *model);
 
 size_t model_rank_count(const struct model *model);
-const struct rank *model_rank(const struct model *model, size_t index); /* by rank, after model_finish */
+const struct rank *model_rank(const struct model *model, size_t index); /* by job and rank, after model_finish */
 
 /* After model_finish: the symbol of an address, NULL when it is not known. */
 const struct symbol *rank_symbol(const struct rank *rank, uint64_t address);

@@ -5,8 +5,14 @@
  */
 #include "record/session.h"
 
+#include <string.h>
+
 #include "python/threads.h"
 #include "target/memory.h"
+
+#define LOADER_WORKER_FILE "/torch/utils/data/_utils/worker.py"
+#define LOADER_FILE "/torch/utils/data/dataloader.py"
+#define FORK_FILE "/multiprocessing/popen_fork.py"
 
 static int target_read(void *context, uint64_t address, void *buffer, size_t length)
 {
@@ -60,6 +66,40 @@ static void layout_settings(struct target_settings *settings, const struct pytho
 	settings->code_first_line = (uint16_t)word_of(layout->code.first_line);
 	settings->bytes_length = (uint16_t)layout->bytes.length;
 	settings->bytes_data = (uint16_t)layout->bytes.data;
+}
+
+struct loader_look {
+	bool in_worker, in_loader, in_fork;
+};
+
+static int loader_look(void *context, const char *file)
+{
+	struct loader_look *look = context;
+
+	look->in_worker |= strstr(file, LOADER_WORKER_FILE) != NULL;
+	look->in_loader |= strstr(file, LOADER_FILE) != NULL;
+	look->in_fork |= strstr(file, FORK_FILE) != NULL;
+	return look->in_worker;
+}
+
+/* It forked inside the constructor of an iterator, and these frames stay below all that it ever runs. */
+bool python_is_loader(const struct target *parent, struct target *child)
+{
+	const struct library_plan *plan = parent->libraries[LIBRARY_PYTHON];
+	struct loader_look look = {0};
+	struct python_image image;
+
+	if (!plan || !plan->python || !plan->python_runtime)
+		return false;
+	image = (struct python_image){
+		.layout = plan->python,
+		.read = target_read,
+		.context = child,
+		.runtime = parent->bias[LIBRARY_PYTHON] + plan->python_runtime,
+		.code_type = parent->bias[LIBRARY_PYTHON] + plan->python_types.code,
+	};
+	python_files_visit(&image, loader_look, &look);
+	return look.in_worker || (look.in_loader && look.in_fork);
 }
 
 void python_settings(const struct session *session, struct target *target)
