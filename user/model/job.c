@@ -4,7 +4,8 @@
  *
  * A launcher, and a process that a rank started to load data, have PyTorch too and
  * may run operators. What tells a rank is a backward pass or a collective. Where
- * nobody of a family has run one, all are taken but those that only forked.
+ * nobody of a family has run one, all are taken but those that only forked, and
+ * those without a number that started one with a number.
  *
  * The number of a rank is what its launcher wrote into its environment, else the
  * rank in its largest communicator, else the lowest that is free.
@@ -26,6 +27,12 @@ static bool descends(const struct model *model, const struct target_state *targe
 	return false;
 }
 
+/* Did its launcher give it a number? */
+static bool is_launched(const struct target_state *target)
+{
+	return target->result.rank != RANK_UNKNOWN;
+}
+
 bool target_is_rank(const struct model *model, const struct target_state *target)
 {
 	if (target->trained)
@@ -35,7 +42,11 @@ bool target_is_rank(const struct model *model, const struct target_state *target
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
 		const struct target_state *other = model->targets[i];
 
-		if (other && other->trained && (descends(model, other, target) || descends(model, target, other)))
+		if (!other)
+			continue;
+		if (other->trained && (descends(model, other, target) || descends(model, target, other)))
+			return false;
+		if (is_launched(other) && !is_launched(target) && descends(model, other, target))
 			return false;
 	}
 	return true;
