@@ -83,6 +83,16 @@ static void number_take(struct model *model, struct target_state *target, int32_
 	target->result.rank_source = (uint8_t)source;
 }
 
+static int32_t largest_group_rank(const struct rank *rank)
+{
+	const struct group *largest = NULL;
+
+	for (size_t i = 0; i < arrlenu(rank->groups); i++)
+		if (!largest || rank->groups[i].size > largest->size)
+			largest = &rank->groups[i];
+	return largest ? largest->rank : RANK_UNKNOWN;
+}
+
 static void number_any(struct model *model, struct target_state *target)
 {
 	int32_t rank = 0;
@@ -103,6 +113,8 @@ void ranks_number(struct model *model)
 	}
 	for (size_t i = 0; i < arrlenu(model->order); i++)
 		number_take(model, model->order[i], told[i], RANK_OF_LAUNCHER);
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		number_take(model, model->order[i], largest_group_rank(&model->order[i]->result), RANK_OF_COMMUNICATOR);
 	for (size_t i = 0; i < arrlenu(model->order); i++)
 		number_any(model, model->order[i]);
 	arrfree(told);

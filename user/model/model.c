@@ -75,6 +75,8 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->releases);
 	arrfree(rank->out_of_memories);
 	arrfree(rank->kernels);
+	arrfree(rank->groups);
+	arrfree(rank->collectives);
 	arrfree(rank->symbols);
 }
 
@@ -276,6 +278,10 @@ static int event_send(struct target_state *target, const struct event *event)
 	case EVENT_GRADIENT:
 		return event_has(event, sizeof(struct gradient_event)) ? memory_gradient(target, (const void *)event)
 		                                                       : -EINVAL;
+	case EVENT_COLLECTIVE:
+		return event_has(event, sizeof(struct collective_event))
+		               ? collective_begin(target, (const void *)event)
+		               : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;
@@ -294,7 +300,8 @@ static int event_send(struct target_state *target, const struct event *event)
 /* Launchers and loaders of data run operators too, but neither of these. */
 static bool event_trains(const struct event *event)
 {
-	return event->kind == EVENT_GRADIENT || (event->kind == EVENT_OPERATOR && event->flags & EVENT_BACKWARD);
+	return event->kind == EVENT_GRADIENT || event->kind == EVENT_COLLECTIVE ||
+	       (event->kind == EVENT_OPERATOR && event->flags & EVENT_BACKWARD);
 }
 
 int model_event(struct model *model, const struct event *event)
@@ -394,6 +401,7 @@ int model_finish(struct model *model)
 	ranks_number(model);
 	if (model->order)
 		qsort(model->order, arrlenu(model->order), sizeof(*model->order), target_compare);
+	collectives_match(model);
 	return 0;
 }
 

@@ -210,6 +210,49 @@ struct kernel {
 
 #define RANK_UNKNOWN (-1)
 
+/* A communicator, as one rank knows it. */
+struct group {
+	uint64_t address;     /* of its object */
+	int32_t rank, size;   /* -1: unknown */
+	uint32_t collectives; /* how many were begun */
+};
+
+enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
+
+#define SEQUENCE_NONE UINT32_MAX
+
+/* A collective, send or receive that a rank began. */
+struct collective {
+	uint64_t time_ns;
+	uint64_t input_elements, output_elements, input_bytes, output_bytes;
+	uint64_t input_address, output_address; /* of the first storage, 0: none */
+	uint64_t skew_ns; /* between the first and the last rank that began it */
+	uint64_t wait_ns; /* from when this rank began it until the last one did */
+	uint32_t group;   /* index into rank.groups */
+	uint32_t sequence; /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;    /* index into rank.stacks */
+	uint32_t thread_id;
+	uint32_t step;
+	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
+	int32_t last_rank;      /* the last to begin it */
+	int32_t absent_rank;    /* the first of the group that did not, RANK_UNKNOWN: none */
+	int32_t peer;           /* root or other rank in the group, -1: none */
+	uint8_t kind;           /* enum collective_kind */
+	uint8_t operation, element_type;
+	uint8_t mode;  /* enum collective_mode */
+	uint8_t phase; /* enum phase */
+	bool in_bucket; /* of a bucket of gradients */
+	bool differs;   /* ranks began it with different kinds or sizes */
+};
+
+/* "" where unknown. */
+const char *collective_kind_name(const struct collective *collective);      /* "all_reduce" */
+const char *collective_operation_name(const struct collective *collective); /* "sum" */
+const char *collective_type_name(const struct collective *collective);      /* "float32" */
+const char *collective_mode_name(const struct collective *collective);      /* "eager" */
+/* Is it one that all ranks of the group begin? */
+bool collective_is_common(const struct collective *collective);
+
 /* Where a rank's number comes from. */
 enum rank_source { RANK_OF_LAUNCHER, RANK_OF_COMMUNICATOR, RANK_OF_ORDER };
 
@@ -238,6 +281,8 @@ struct rank {
 	struct segment_release *releases;      /* stb_ds */
 	struct out_of_memory *out_of_memories; /* stb_ds, the first of them */
 	struct kernel *kernels;                /* stb_ds, in order of the first launch */
+	struct group *groups;                  /* stb_ds, in order of the first collective */
+	struct collective *collectives;        /* stb_ds, in order */
 	struct symbol *symbols;                /* stb_ds, by address */
 	uint64_t segment_failures, out_of_memory_count;
 	uint64_t unknown_segment_frees;

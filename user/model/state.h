@@ -252,6 +252,11 @@ bool target_is_rank(const struct model *model, const struct target_state *target
 /* Give each rank its number and its job. */
 void ranks_number(struct model *model);
 
+/* collective.c */
+int collective_begin(struct target_state *target, const struct collective_event *event);
+/* matching.c: after the ranks have their numbers. */
+void collectives_match(struct model *model);
+
 /* stack.c */
 void stack_classify(struct stack *stack);
 enum phase stack_phase(const struct stack *stack, uint8_t event_flags);

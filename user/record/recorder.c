@@ -78,7 +78,8 @@ static bool forks_torch(struct session *session, pid_t parent)
 /* Launchers and loaders of data run operators too, but neither of these. */
 static bool record_trains(const struct event *record)
 {
-	return record->kind == EVENT_GRADIENT || (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
+	return record->kind == EVENT_GRADIENT || record->kind == EVENT_COLLECTIVE ||
+	       (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
 }
 
 static void record_handle(void *context, const struct event *record, size_t size)

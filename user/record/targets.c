@@ -199,6 +199,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_fallback = layout->keys_fallback;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
+	settings->tensor_elements = layout->tensor_elements;
 	settings->storage_data = layout->storage_data;
 	settings->storage_bytes = layout->storage_bytes - layout->storage_data;
 	settings->optional_value = layout->optional_value;

@@ -25,14 +25,16 @@ int report_memory_csv(const struct rank *rank, const struct report_options *opti
 int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path);
 /* -ENODATA: no driver was called for memory. */
 int report_segments_csv(const struct rank *rank, const struct report_options *options, const char *path);
+/* -ENODATA: there was no collective. */
+int report_collectives_csv(const struct rank *rank, const struct report_options *options, const char *path);
 /* Of a rank without any memory the JSON has status "error". */
 int report_memory_json(const struct rank *rank, const struct report_options *options, const char *path);
 
 enum report_format { REPORT_CSV = 1 << 0, REPORT_JSON = 1 << 1, REPORT_ALL = REPORT_CSV | REPORT_JSON };
 
 /*
- * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _segments.csv where there are
- * any; folders are made. `formats`: those of enum report_format. A rank without any memory gets the JSON only, and
+ * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _segments.csv and
+ * _collectives.csv where there are any; folders are made. `formats`: those of enum report_format. A rank without any memory gets the JSON only, and
  * -ENODATA.
  */
 int report_rank(
