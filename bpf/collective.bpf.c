@@ -149,7 +149,8 @@ static __noinline int collective_fill(struct pt_regs *context, struct hit *hit, 
 		tensors_read(&walk, call->output_form, argument_word(context, hit, call->outputs - 1));
 		record->output_elements = walk.elements;
 		record->output_count = (__u16)walk.count;
-		if (!call->inputs)
+		/* Who only gets something, as in a scatter of another rank. */
+		if (record->element_type == ELEMENT_TYPE_UNKNOWN)
 			record->element_type = (__u8)walk.type;
 	}
 	record->tensor_count = (__u16)hit->thread->tensor_count;
