@@ -1,9 +1,10 @@
 """Collectives of the ranks of a job: what each was, and who came last."""
 import collections
 import csv
+import json
 import os
 
-from harness import COMPLETE, LOST, PYTHON, check, check_equal, program_path, test
+from harness import COMPLETE, PYTHON, check, check_equal, program_path, test, wait_until
 
 RANKS = 2
 
@@ -85,3 +86,36 @@ def test_the_rank_that_comes_last_is_named_with_the_time_that_others_waited(cont
         check_equal((late["kind"], late["last_rank"], late["sequence"]), ("all_reduce", "1", "3"), "the late one")
         check(40 <= int(late["skew_ns"]) / 1e6 <= 60, "skew", late["skew_ns"])
         check_equal(int(late["wait_ns"]), int(late["skew_ns"]) if rank == 0 else 0, f"wait of rank {rank}")
+
+
+@test(timeout=120)
+def test_a_rank_that_never_comes_is_named_with_where_it_stands(context):
+    tracer = context.start(context.hdtrace, "run", "-d", "12", "-o", context.path("out"), "--", PYTHON,
+                           program_path("late"), "gloo", RANKS, "never")
+    wait_until(lambda: os.path.exists(context.path("out", "job.json")), lambda: f"reports of {tracer}", timeout=60)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        job = json.load(source)
+    for rank in job["ranks"]:
+        os.kill(rank["pid"], 9)
+    check_equal([(one["rank"], one["kind"], one["absent_rank"]) for one in job["unfinished"]], [(0, "all_reduce", 1)],
+                "what was never finished")
+    absent = job["ranks"][1]["python_stack"]
+    check(any("late.py" in line and line.endswith(" linger") for line in absent[:1]), "where rank 1 stands:", absent)
+    waiting = job["ranks"][0]["python_stack"]
+    check(any("distributed_c10d.py" in line for line in waiting), "where rank 0 stands:", waiting)
+
+
+@test(timeout=120)
+def test_ranks_attached_in_the_middle_are_matched(context):
+    job = context.program("family", "exec", RANKS, "0")
+    wait_until(lambda: job.out.count("step") > 8, lambda: f"steps of {job}", timeout=40)
+    context.run(context.hdtrace, "-p", job.pid, "-d", "2", "-o", context.path("out")).check_code(COMPLETE)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        for rank in json.load(source)["ranks"]:
+            os.kill(rank["pid"], 9)
+    times = [{row["time_ns"]: row for row in collectives_of(context, rank)} for rank in range(RANKS)]
+    matched = [row for row in times[0].values() if row["matched_ranks"] == str(RANKS)]
+    check(len(matched) > 20, "matched", len(matched), "of", len(times[0]))
+    # A rank cannot be a whole step ahead: all-reduces hold it back.
+    check(all(int(row["skew_ns"]) < 200e6 and row["differs"] == "0" for row in matched[:-1]), "skews:",
+          [row["skew_ns"] for row in matched])

@@ -206,6 +206,44 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	return error;
 }
 
+static int job_write(
+	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
+{
+	char *job_folder = path_join(folder, ranks[0]->job);
+	char *path = job_folder ? path_join(job_folder, "job.json") : NULL;
+	int error = path ? 0 : -ENOMEM;
+
+	if (!error && options->formats & REPORT_JSON)
+		error = report_job_json(ranks, count, path);
+	if (error)
+		fprintf(stderr, "hdtrace: cannot write %s: %s\n", path ? path : "job.json", strerror(-error));
+	else if (!options->quiet)
+		report_job_summary(ranks, count, options->summary_to_stderr ? stderr : stdout);
+	free(path);
+	free(job_folder);
+	return error;
+}
+
+/* Ranks come by job; one alone needs no comparison. */
+static int jobs_write(const struct model *model, const char *folder, const struct output_options *options)
+{
+	size_t count = model_rank_count(model), first = 0;
+	const struct rank **ranks = NULL;
+	int error = 0;
+
+	for (size_t index = 0; index < count; index++)
+		arrput(ranks, model_rank(model, index));
+	for (size_t index = 1; !error && index <= count; index++) {
+		if (index < count && !strcmp(ranks[index]->job, ranks[first]->job))
+			continue;
+		if (index - first > 1)
+			error = job_write(ranks + first, index - first, folder, options);
+		first = index;
+	}
+	arrfree(ranks);
+	return error;
+}
+
 static void capture_tell(const char *capture, const struct replay_result *result)
 {
 	if (!result->damage.complete)
@@ -247,6 +285,8 @@ int outputs_write(const char *capture, const char *folder, const struct output_o
 			status = STATUS_LOST;
 		error = rank_write(rank, folder, options);
 	}
+	if (!error)
+		error = jobs_write(model, folder, options);
 	if (!error && !model_rank_count(model)) {
 		fprintf(stderr, "hdtrace: %s holds no traced process\n", capture);
 		error = -ENODATA;

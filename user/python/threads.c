@@ -204,6 +204,44 @@ void python_files_visit(
 	threads_walk(image, files_visit, &all);
 }
 
+/* --- the main thread --------------------------------------------------------------- */
+
+/* The list of an interpreter's threads begins with the newest. */
+static int state_keep(const struct python_image *image, uint64_t state, void *context)
+{
+	(void)image;
+	*(uint64_t *)context = state;
+	return 0;
+}
+
+static struct python_spot spot_read(const struct python_image *image, uint64_t frame)
+{
+	const struct python_layout *layout = image->layout;
+	struct python_spot spot = {
+		.code = pointer_at(image, frame + layout->frame.code) & ~(uint64_t)layout->frame.tag_mask,
+		.instruction = pointer_at(image, frame + layout->frame.instruction),
+	};
+
+	if (layout->frame.index_unit)
+		spot.instruction = spot.code + (uint32_t)spot.instruction * (uint64_t)layout->frame.index_unit;
+	return spot;
+}
+
+size_t python_main_stack(const struct python_image *image, struct python_spot *spots, size_t room)
+{
+	uint64_t state = 0, frame;
+	size_t count = 0;
+
+	threads_walk(image, state_keep, &state);
+	frame = innermost_frame(image, state);
+	for (unsigned int looked = 0; frame && count < room && looked < FRAMES_MAX; looked++) {
+		if (!frame_is_of_c(image, frame))
+			spots[count++] = spot_read(image, frame);
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+	return count;
+}
+
 /* --- both ----------------------------------------------------------------------- */
 
 int python_threads_find(const struct python_image *image, uint32_t *slot)

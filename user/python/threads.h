@@ -41,4 +41,13 @@ const char *python_threads_error(int error);
 void python_files_visit(
 	const struct python_image *image, int (*visit)(void *context, const char *file), void *context);
 
+/* Where a frame stands. */
+struct python_spot {
+	uint64_t code;        /* PyCodeObject */
+	uint64_t instruction; /* as in struct python_frame */
+};
+
+/* The frames of the main thread, innermost first, at most `room`; returns how many. It runs on meanwhile. */
+size_t python_main_stack(const struct python_image *image, struct python_spot *spots, size_t room);
+
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -365,6 +366,21 @@ int target_describe(struct session *session, struct target *target)
 	return error;
 }
 
+/* What tells most of a rank that hangs. */
+static void json_stand(yajl_gen json, struct target *target)
+{
+	char **lines = python_stand(target);
+
+	json_key(json, "python_stack");
+	yajl_gen_array_open(json);
+	for (ptrdiff_t index = 0; index < arrlen(lines); index++) {
+		yajl_gen_string(json, (const unsigned char *)lines[index], strlen(lines[index]));
+		free(lines[index]);
+	}
+	yajl_gen_array_close(json);
+	arrfree(lines);
+}
+
 void target_end(struct session *session, struct target *target, const char *reason)
 {
 	yajl_gen json;
@@ -380,5 +396,7 @@ void target_end(struct session *session, struct target *target, const char *reas
 	json_text(json, "reason", reason);
 	json_number(json, "time_ns", (long long)monotonic_now());
 	json_number(json, "forked_children", arrlen(target->fork_children));
+	if (process_is_alive(&target->process) && strcmp(reason, "finalize"))
+		json_stand(json, target);
 	json_keep(session, json, CAPTURE_END, target);
 }

@@ -123,6 +123,8 @@ void target_end(struct session *session, struct target *target, const char *reas
 
 /* python.c: what the programs must know of the target's interpreter; what does not fit is told and left out. */
 void python_settings(const struct session *session, struct target *target);
+/* Where its main thread stands, innermost frame first, as "file:line function"; stb_ds of texts, to be freed. */
+char **python_stand(struct target *target);
 /* Is it a process that a data loader of its parent forked, to load data only? */
 bool python_is_loader(const struct target *parent, struct target *child);
 

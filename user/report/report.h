@@ -40,6 +40,10 @@ enum report_format { REPORT_CSV = 1 << 0, REPORT_JSON = 1 << 1, REPORT_ALL = REP
 int report_rank(
 	const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder);
 
+/* The ranks of one job, `count` of them, at least one. */
+int report_job_json(const struct rank *const *ranks, size_t count, const char *path);
+int report_job_summary(const struct rank *const *ranks, size_t count, FILE *out);
+
 /* For people: at most 100 columns, aligned. */
 int report_summary(const struct rank *rank, FILE *out);
 
