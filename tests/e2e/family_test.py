@@ -122,3 +122,25 @@ def test_both_pids_of_a_job_in_a_container_are_told(context):
     target = target_of(context.report().json)
     check_equal(target["namespace_pid"], 1, "pid inside")
     check(target["pid"] not in (1, job.pid), "pid outside:", target["pid"])
+
+
+@test
+def test_a_started_command_has_the_limits_of_its_starter(context):
+    traced = context.run("prlimit", "--nofile=256:4096", context.hdtrace, "run", "-q", "-o", context.path("out"), "--",
+                         "/bin/sh", "-c", "ulimit -Sn")
+    check_equal(traced.out, "256\n", f"limit of open files in {traced}")
+
+
+@test(timeout=300)
+def test_64_ranks_are_traced_at_once(context):
+    job = context.program("many", 64)
+    wait_until(lambda: "children" in job.out, lambda: f"children of {job}", timeout=30)
+    children = [int(word) for word in job.out.split()[1:]]
+    tracer = context.run("prlimit", "--nofile=256:8192", context.hdtrace, "-p", job.pid, "-d", "5", "-o",
+                         context.path("out"), timeout=250)
+    for pid in children:
+        os.kill(pid, 9)
+    tracer.check_code(COMPLETE)
+    reports = reports_of(context.path("out"))
+    check_equal(sorted(target_of(report)["pid"] for report in reports.values()), sorted(children), "traced pids")
+    check_equal(len(reports), 64, "ranks")

@@ -404,6 +404,17 @@ static int step_counter_open(struct session *session)
 	return session->replay ? 0 : -ENOMEM;
 }
 
+/* Each rank takes some twenty descriptors: one for itself, one for each program that is attached to a library of it. */
+static void files_allow(struct recorder *recorder)
+{
+	struct rlimit files;
+
+	getrlimit(RLIMIT_NOFILE, &recorder->usual.files);
+	files = recorder->usual.files;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int recorder_open(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
@@ -420,6 +431,7 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
+	files_allow(recorder);
 	recorder->usual.nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
