@@ -148,6 +148,12 @@ static struct member *reference_of(struct member **members)
 	return reference;
 }
 
+/* Was the rank not traced yet? */
+static bool is_before(const struct member *member, ptrdiff_t number)
+{
+	return number + member->shift < 0;
+}
+
 /* All that began the collective of this number; false when nobody did. */
 static bool number_match(struct member **members, ptrdiff_t number)
 {
@@ -160,7 +166,8 @@ static bool number_match(struct member **members, ptrdiff_t number)
 		struct collective *one = collective_at(members[i], number);
 
 		if (!one) {
-			absent = absent == RANK_UNKNOWN ? members[i]->target->result.rank : absent;
+			if (absent == RANK_UNKNOWN && !is_before(members[i], number))
+				absent = members[i]->target->result.rank;
 			continue;
 		}
 		came++;
