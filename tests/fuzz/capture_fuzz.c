@@ -33,9 +33,18 @@ static void look(struct model *model, const void *bytes, size_t length)
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json)
 {
 	look(model, json, strlen(json));
-	if (rank < 0)
+	if (rank < RANK_UNKNOWN)
 		abort();
 	model->sum += target + from_start;
+	return 0;
+}
+
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job)
+{
+	look(model, job, strlen(job));
+	if (parent < -1 || strchr(job, '/'))
+		abort();
+	model->sum += target + forked;
 	return 0;
 }
 

@@ -50,7 +50,7 @@ struct arguments {
 	}
 
 static const struct argp_option options_record[] = {
-	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace", 0},
+	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace, with all that they started; all: every one that has PyTorch", 0},
 	COMMON_OPTIONS,
 	{0},
 };
@@ -71,12 +71,16 @@ static bool number_parse(const char *text, double *number)
 
 static error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state)
 {
+	if (!strcmp(text, "all")) {
+		options->all_pids = true;
+		return 0;
+	}
 	for (const char *at = text; *at;) {
 		char *end;
 		long pid = strtol(at, &end, 10);
 
 		if (end == at || pid <= 0 || pid > 4194304 /* the kernel's PID_MAX_LIMIT */ || (*end && *end != ','))
-			argp_error(state, "-p takes process ids with commas between them, not %s", text);
+			argp_error(state, "-p takes process ids with commas between them, or all, not %s", text);
 		if (options->pid_count == RECORD_PIDS_MAX)
 			argp_error(state, "at most %d processes can be given", RECORD_PIDS_MAX);
 		options->pids[options->pid_count++] = (pid_t)pid;
@@ -149,7 +153,7 @@ static void options_check(struct arguments *arguments, struct argp_state *state)
 
 	if (arguments->run && !options->command)
 		argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
-	if (!arguments->run && !options->pid_count)
+	if (!arguments->run && !options->pid_count && !options->all_pids)
 		argp_error(state, "which process? -p PID");
 	if (options->steps && options->level == LEVEL_LITE)
 		argp_error(state, "--steps does not work with --level lite: steps are known from Python stacks");

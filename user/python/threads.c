@@ -156,6 +156,92 @@ static int frames_check(const struct python_image *image)
 	return look.frame ? -EBADMSG : look.thread ? 0 : -ENOENT;
 }
 
+/* --- files ---------------------------------------------------------------------- */
+
+#define FILE_BYTES_MAX 512
+
+struct files_visit {
+	int (*visit)(void *context, const char *file);
+	void *context;
+};
+
+/* "" when it cannot be read. */
+static void file_read(const struct python_image *image, uint64_t frame, char file[FILE_BYTES_MAX])
+{
+	uint64_t code = pointer_at(image, frame + image->layout->frame.code) & ~(uint64_t)image->layout->frame.tag_mask;
+	uint64_t text = code ? pointer_at(image, code + image->layout->code.file) : 0;
+	uint64_t length = text ? pointer_at(image, text + image->layout->text.length) : 0;
+
+	if (!length || length >= FILE_BYTES_MAX ||
+		image->read(image->context, text + image->layout->text.ascii_data, file, length))
+		length = 0;
+	file[length] = '\0';
+}
+
+static int files_visit(const struct python_image *image, uint64_t state, void *context)
+{
+	const struct files_visit *visit = context;
+	uint64_t frame = innermost_frame(image, state);
+	char file[FILE_BYTES_MAX];
+
+	for (unsigned int count = 0; frame && count < FRAMES_MAX; count++) {
+		int result;
+
+		file_read(image, frame, file);
+		result = *file ? visit->visit(visit->context, file) : 0;
+		if (result)
+			return result;
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+	return 0;
+}
+
+void python_files_visit(
+	const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
+{
+	struct files_visit all = {visit, context};
+
+	threads_walk(image, files_visit, &all);
+}
+
+/* --- the main thread --------------------------------------------------------------- */
+
+/* The list of an interpreter's threads begins with the newest. */
+static int state_keep(const struct python_image *image, uint64_t state, void *context)
+{
+	(void)image;
+	*(uint64_t *)context = state;
+	return 0;
+}
+
+static struct python_spot spot_read(const struct python_image *image, uint64_t frame)
+{
+	const struct python_layout *layout = image->layout;
+	struct python_spot spot = {
+		.code = pointer_at(image, frame + layout->frame.code) & ~(uint64_t)layout->frame.tag_mask,
+		.instruction = pointer_at(image, frame + layout->frame.instruction),
+	};
+
+	if (layout->frame.index_unit)
+		spot.instruction = spot.code + (uint32_t)spot.instruction * (uint64_t)layout->frame.index_unit;
+	return spot;
+}
+
+size_t python_main_stack(const struct python_image *image, struct python_spot *spots, size_t room)
+{
+	uint64_t state = 0, frame;
+	size_t count = 0;
+
+	threads_walk(image, state_keep, &state);
+	frame = innermost_frame(image, state);
+	for (unsigned int looked = 0; frame && count < room && looked < FRAMES_MAX; looked++) {
+		if (!frame_is_of_c(image, frame))
+			spots[count++] = spot_read(image, frame);
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+	return count;
+}
+
 /* --- both ----------------------------------------------------------------------- */
 
 int python_threads_find(const struct python_image *image, uint32_t *slot)

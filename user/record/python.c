@@ -5,8 +5,19 @@
  */
 #include "record/session.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/containers.h"
+#include "python/location.h"
 #include "python/threads.h"
 #include "target/memory.h"
+
+#define LOADER_WORKER_FILE "/torch/utils/data/_utils/worker.py"
+#define LOADER_FILE "/torch/utils/data/dataloader.py"
+#define STAND_FRAMES_MAX 16
+#define FORK_FILE "/multiprocessing/popen_fork.py"
 
 static int target_read(void *context, uint64_t address, void *buffer, size_t length)
 {
@@ -60,6 +71,87 @@ static void layout_settings(struct target_settings *settings, const struct pytho
 	settings->code_first_line = (uint16_t)word_of(layout->code.first_line);
 	settings->bytes_length = (uint16_t)layout->bytes.length;
 	settings->bytes_data = (uint16_t)layout->bytes.data;
+}
+
+/* The interpreter of a process that has that of `owner`, itself or as its fork. */
+static bool image_of(const struct target *owner, struct target *process, struct python_image *image)
+{
+	const struct library_plan *plan = owner->libraries[LIBRARY_PYTHON];
+
+	if (!plan || !plan->python || !plan->python_runtime)
+		return false;
+	*image = (struct python_image){
+		.layout = plan->python,
+		.read = target_read,
+		.context = process,
+		.runtime = owner->bias[LIBRARY_PYTHON] + plan->python_runtime,
+		.code_type = owner->bias[LIBRARY_PYTHON] + plan->python_types.code,
+	};
+	return true;
+}
+
+/* "file:line function", to be freed; NULL when it cannot be read. */
+static char *spot_text(struct target *target, const struct python_layout *layout, const struct python_spot *spot)
+{
+	struct python_types types = target->types;
+	struct python_code code;
+	uint32_t line = 0;
+	char *text;
+
+	if (python_code_read(layout, &types, target_read, target, spot->code, &code))
+		return NULL;
+	if (spot->instruction >= code.first_instruction)
+		location_line(code.table_format, code.table, code.table_length, code.first_line,
+			spot->instruction - code.first_instruction, &line);
+	if (asprintf(&text, "%s:%u %s", code.file, line, code.name) < 0)
+		text = NULL;
+	python_code_clear(&code);
+	return text;
+}
+
+char **python_stand(struct target *target)
+{
+	struct python_spot spots[STAND_FRAMES_MAX];
+	struct python_image image;
+	char **lines = NULL;
+	size_t count;
+
+	if (target->settings.python_thread_slot == 0 || !image_of(target, target, &image))
+		return NULL;
+	count = python_main_stack(&image, spots, STAND_FRAMES_MAX);
+	for (size_t index = 0; index < count; index++) {
+		char *text = spot_text(target, image.layout, &spots[index]);
+
+		if (text)
+			arrput(lines, text);
+	}
+	return lines;
+}
+
+struct loader_look {
+	bool in_worker, in_loader, in_fork;
+};
+
+static int loader_look(void *context, const char *file)
+{
+	struct loader_look *look = context;
+
+	look->in_worker |= strstr(file, LOADER_WORKER_FILE) != NULL;
+	look->in_loader |= strstr(file, LOADER_FILE) != NULL;
+	look->in_fork |= strstr(file, FORK_FILE) != NULL;
+	return look->in_worker;
+}
+
+/* It forked inside the constructor of an iterator, and these frames stay below all that it ever runs. */
+bool python_is_loader(const struct target *parent, struct target *child)
+{
+	struct loader_look look = {0};
+	struct python_image image;
+
+	if (!image_of(parent, child, &image))
+		return false;
+	python_files_visit(&image, loader_look, &look);
+	return look.in_worker || (look.in_loader && look.in_fork);
 }
 
 void python_settings(const struct session *session, struct target *target)

@@ -21,6 +21,7 @@ struct record_options {
 	const char *capture_path;
 	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
+	bool all_pids;   /* every process that has PyTorch */
 	char **command;  /* argv of a command to start, NULL: attach to pids */
 	double duration; /* seconds, 0: no limit */
 	uint32_t steps;  /* completed optimizer steps, 0: no limit */

@@ -199,12 +199,9 @@ static int target_take(struct replay *replay, const struct text_record *record)
 		replay->counts.targets++;
 		replay->counts.targets_unnamed += !valid;
 	}
-	/* Targets are numbered in the order of their pids: what is left when nothing says more. */
-	if (facts.rank == TARGET_RANK_UNKNOWN)
-		facts.rank = target;
 	error = model_target(replay->model, target, facts.rank, facts.from_start, json);
 	free(json);
-	return error;
+	return error ? error : model_family(replay->model, target, facts.parent, facts.forked, facts.job);
 }
 
 static int operator_take(struct replay *replay, const struct operator_record *record)

@@ -23,6 +23,7 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_SEGMENT] = sizeof(struct segment_event),
 	[EVENT_OUT_OF_MEMORY] = sizeof(struct out_of_memory_event),
 	[EVENT_LAUNCH] = sizeof(struct launch_event),
+	[EVENT_COLLECTIVE] = sizeof(struct collective_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -119,6 +120,14 @@ static const char *content_check(const struct event *record)
 
 		return lists_check(record, sizeof(*stack), 0, stack->frame_count);
 	}
+	case EVENT_COLLECTIVE: {
+		const struct collective_event *collective = (const struct collective_event *)record;
+
+		if (collective->input_shown > collective->tensor_count)
+			return "more inputs than tensors";
+		return lists_check(
+			record, sizeof(*collective), collective->tensor_count, collective->frame_count);
+	}
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
 	case CAPTURE_END: {
@@ -193,6 +202,14 @@ bool event_stack_find(const struct event *event, struct event_stack *stack)
 
 		*stack = (struct event_stack){
 			record->stack, (const struct python_frame *)(record + 1), record->frame_count};
+		return true;
+	}
+	case EVENT_COLLECTIVE: {
+		const struct collective_event *collective = (const struct collective_event *)event;
+		const struct tensor_argument *tensors = (const struct tensor_argument *)(collective + 1);
+
+		*stack = (struct event_stack){collective->stack,
+			(const struct python_frame *)(tensors + collective->tensor_count), collective->frame_count};
 		return true;
 	}
 	default:
