@@ -41,16 +41,25 @@ static __always_inline void event_fill(struct event *event, const struct hit *hi
 	event->flags = 0;
 }
 
+/*
+ * What the reader is to look at in the target's memory before it is gone: the
+ * objects of frames that were never seen before, and all of them at the end.
+ */
+static __always_inline bool event_is_urgent(const struct event *event)
+{
+	return event->kind == EVENT_CODE || event->kind == EVENT_FINALIZE;
+}
+
 /* Returns false when the ring is full; the record is then counted as lost. */
 static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size)
 {
 	struct event_counters *counter = bpf_map_lookup_elem(&counters, &hit->target);
-	bool wake = false;
+	bool wake = event_is_urgent(record);
 	long error;
 
 	if (!counter)
 		return false;
-	if (!(counter->produced++ & WAKE_CHECK_MASK))
+	if (!(counter->produced++ & WAKE_CHECK_MASK) && !wake)
 		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wake_bytes;
 	error = bpf_ringbuf_output(&events, record, size, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	if (error)

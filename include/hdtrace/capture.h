@@ -49,6 +49,8 @@ enum capture_kind {
 	CAPTURE_SYMBOL = 262,   /* struct symbol_record: what lies at an address of native code */
 	CAPTURE_STACK = 263,    /* struct stack_record: frames of a stack, whose own record was dropped */
 	CAPTURE_WINDOW = 264,   /* struct window_record: older records were dropped on purpose */
+	CAPTURE_MODULE = 265,   /* struct module_record: name of an object */
+	CAPTURE_OWNER = 266,    /* struct owner_record: what holds a storage */
 };
 
 /* CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END: text, padded with NUL to 8 bytes. */
@@ -121,6 +123,41 @@ struct window_record {
 	__u64 dropped_records, dropped_bytes; /* altogether, decompressed */
 };
 
+/*
+ * An nn.Module of Python, valid for stacks that come after it, until another record for the same address. Followed by
+ * its name: class of the outermost module, then names of attributes ("Model.layers.1.mlp"); no NUL, padded to 8 bytes.
+ */
+struct module_record {
+	struct event event;
+	__u64 object;
+	__u32 length; /* of the name, without padding */
+	__u32 reserved;
+	char name[];
+};
+
+enum owner_kind {
+	OWNER_NONE = 0, /* no owner: from here on they are told, whatever has none has no known one */
+	OWNER_PARAMETER = 1,
+	OWNER_BUFFER = 2,
+	OWNER_GRADIENT = 3, /* of a parameter, which has the name */
+	OWNER_OPTIMIZER = 4,
+	OWNER_VARIABLE = 5, /* only known to be a tensor that Python holds */
+	OWNER_KINDS,
+};
+
+/*
+ * What Python holds a storage by, as the memory of the target had it at the time of this record, which stands behind
+ * the events until then. Followed by the owner's name; no NUL, padded to 8 bytes.
+ */
+struct owner_record {
+	struct event event;
+	struct tensor_argument storage;
+	__u32 length; /* of the name, without padding */
+	__u8 kind;    /* enum owner_kind */
+	__u8 reserved[3];
+	char name[];
+};
+
 struct loss_record {
 	struct event event;
 	struct event_counters counters;
@@ -129,5 +166,7 @@ struct loss_record {
 EVENT_ASSERT_SIZE(struct capture_header, 40);
 EVENT_ASSERT_SIZE(struct capture_chunk, 40);
 EVENT_ASSERT_SIZE(struct code_record, 64);
+EVENT_ASSERT_SIZE(struct module_record, 40);
+EVENT_ASSERT_SIZE(struct owner_record, 48);
 
 #endif

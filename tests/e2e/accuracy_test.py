@@ -19,6 +19,11 @@ EXCEPTIONS = {
     # A mode under inference mode is shown composite operators (linear, softmax); untraced, only what these call
     # reaches a backend. Blocks are checked below.
     "inference": {"tasks": (60, 100), "extra_tasks": ANY, "rows": (60, 100)},
+    # Models that are there for some milliseconds only, and what is held otherwise at the end than ever before: the
+    # process does not wait for its memory to be read.
+    "accumulation": {"type": (98, 100)},
+    "reparametrized": {"type": (99, 100)},
+    "saved_state": {"tasks": (97, 100), "module": (95, 100), "type": (97, 100)},
 }
 
 # The same where a later version differs: (root, job).

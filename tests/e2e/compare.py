@@ -46,7 +46,7 @@ PLOT_DIGITS = 9
 BOUNDS = {
     "tasks": (99.5, 100), "extra_tasks": (0, 3), "rows": (99.5, 100), "extra": (0, 5), "lifetime": (99, 100),
     "users": (99, 100), "plot": (98, 100), "phase": (99.5, 100), "leaf": (99.5, 100), "stack": (99, 100),
-    "peak": (0.99, 1.01),
+    "module": (99, 100), "type": (99.5, 100), "peak": (0.99, 1.01),
 }
 
 csv.field_size_limit(FIELD_BYTES_MAX)

@@ -71,7 +71,9 @@ def test_comparison_finds_each_wrong_field(context):
             ("plot", "start_plot_time_stamp", lambda row: row["start_time_stamp"] + ".000000000001"),
             ("phase", "task_name", "recompute"),
             ("leaf", "line_num", "1"),
-            ("stack", "python_stack", "")):
+            ("stack", "python_stack", ""),
+            ("module", "graph_name", "Other.module"),
+            ("type", "type", "Other")):
         wrong = faulty(context, "memory", swap(field, value))
         check(figure in wrong, f"a wrong {field} does not show in {figure}: {wrong}")
 
@@ -146,6 +148,18 @@ def test_exact_comparison_finds_one_fault_in_one_row(context):
             ("rows", "node_name", lambda row: "aten.other.default")):
         wrong = exact_faults(context, JOB, "memory", set_one(field, value))
         check(figure in wrong, f"a wrong {field} does not show in {figure}: {wrong}")
+
+
+@test(needs_bpf=False)
+def test_exact_comparison_finds_one_wrong_module_and_one_wrong_type(context):
+    def change_last(field, counts):
+        def edit(rows):
+            [row for row in rows if counts(row)][-1][field] = "Other"
+        return edit
+    for figure, field, counts in (("module", "graph_name", lambda row: row["graph_name"]),
+                                  ("type", "type", lambda row: row["is_persistent"] == "1")):
+        wrong = exact_faults(context, JOB, "memory", change_last(field, counts))
+        check_equal(wrong, [figure], f"what a wrong {field} shows in")
 
 
 @test(needs_bpf=False)

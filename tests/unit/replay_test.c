@@ -51,6 +51,20 @@ int model_symbol(
 	return 0;
 }
 
+int model_module(struct model *model, uint16_t target, uint64_t object, const char *name)
+{
+	fprintf(model->calls, "module %u %" PRIu64 " %s\n", target, object, name);
+	return 0;
+}
+
+int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	fprintf(model->calls, "owner %u %" PRIu64 " %u %" PRIu64 " %u %s\n", target, time_ns, kind,
+		(uint64_t)storage->data, (unsigned int)storage->bytes, name);
+	return 0;
+}
+
 int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames, size_t frame_count,
 	bool cut)
 {
@@ -412,6 +426,40 @@ Test(code_table, that_is_full_forgets_rather_than_keeps_a_wrong_name)
 	free(small);
 	free(changed);
 	free(other);
+}
+
+/* --- objects ----------------------------------------------------------------------------- */
+
+/* A record with a text behind its fixed part. */
+#define TEXT_BYTES 16
+
+Test(replay, hands_on_names_of_modules_and_owners)
+{
+	union {
+		struct module_record record;
+		char bytes[sizeof(struct module_record) + TEXT_BYTES];
+	} module = {.record = {.event = {.kind = CAPTURE_MODULE, .size = sizeof(module)}, .object = 9, .length = 7}};
+	union {
+		struct owner_record record;
+		char bytes[sizeof(struct owner_record) + TEXT_BYTES];
+	} owner = {.record = {.event = {.kind = CAPTURE_OWNER, .size = sizeof(owner), .time_ns = 5},
+			   .storage = {.data = 64, .bytes = 32},
+			   .kind = OWNER_BUFFER,
+			   .length = 6}};
+
+	take_text(CAPTURE_TARGET, 0, "{}");
+	memcpy(module.record.name, "Model.0", 7);
+	memcpy(owner.record.name, "M.mean", 6);
+	cr_assert_eq(replay_record(replay, &module.record.event), 0);
+	cr_assert_eq(replay_record(replay, &owner.record.event), 0);
+	cr_assert_not_null(strstr(told(), "module 0 9 Model.0\nowner 0 5 2 64 32 M.mean\n"), "%s", told());
+	owner.record.kind = OWNER_KINDS;
+	cr_assert_eq(replay_record(replay, &owner.record.event), -EBADMSG, "an unknown kind");
+	owner.record.kind = OWNER_BUFFER;
+	owner.record.length = TEXT_BYTES + 1;
+	cr_assert_eq(replay_record(replay, &owner.record.event), -EBADMSG, "a name beyond its record");
+	module.record.length = TEXT_BYTES + 1;
+	cr_assert_eq(replay_record(replay, &module.record.event), -EBADMSG, "a name beyond its record");
 }
 
 /* --- other records --------------------------------------------------------------------- */

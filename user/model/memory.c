@@ -156,6 +156,7 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 	struct place place = place_of_argument(target, argument);
@@ -186,6 +187,42 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 	if (unseen.flags & ALLOCATION_EXTERNAL)
 		state->external = state->live;
 	return state->live;
+}
+
+/*
+ * The memory of the target was read at a time that lies behind the event at
+ * hand: a block that began after it cannot be meant, nor one that does not
+ * reach so far. Where no block was ever seen, one is older than the trace.
+ */
+void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	struct event event = {.time_ns = time_ns};
+	struct place place = place_of_argument(target, storage);
+	uint32_t live;
+	struct allocation *allocation;
+
+	if (kind == OWNER_NONE) {
+		target->result.owners_told = true;
+		return;
+	}
+	live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
+	if (place.device == DEVICES_MAX || (live == NONE && target->result.from_start))
+		return;
+	if (live == NONE) {
+		if (hmgeti(target->addresses, address_key(place)) >= 0)
+			return;
+		live = memory_argument(target, &event, storage);
+	}
+	allocation = live == NONE ? NULL : &target->allocations[live];
+	if (!allocation || (allocation->start_time_ns > time_ns && !(allocation->flags & ALLOCATION_PREEXISTING)) ||
+		(allocation->allocated_bytes && storage->bytes > allocation->allocated_bytes))
+		return;
+	if (allocation->holder && allocation->holder < kind)
+		return;
+	allocation_show_bytes(allocation, storage->bytes);
+	allocation->owner = name;
+	allocation->holder = (uint8_t)kind;
 }
 
 /* --- allocate, free ---------------------------------------------------- */
@@ -245,6 +282,7 @@ static int block_give(struct target_state *target, const struct given *given)
 		.stack = stack_find(target, given->stack),
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 	};
 	struct address_state *state;
 
@@ -372,6 +410,8 @@ int memory_free(struct target_state *target, const struct free_event *event)
 	index = address_live(target, place);
 	if (index == NONE || (target->allocations[index].flags & ALLOCATION_EXTERNAL)) {
 		target->result.unknown_frees++;
+		/* Whatever was there is gone: an owner that was read before must not bring it back. */
+		(void)address_find(target, place);
 		if (index == NONE || !target->all_blocks)
 			return 0;
 	}
@@ -458,6 +498,7 @@ static void unseen_add(struct target_state *target, const struct device_free_eve
 		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
+		.leaf = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 
@@ -585,8 +626,10 @@ int memory_resize(struct target_state *target, const struct resize_event *event)
 
 void gradient_settle(struct target_state *target, struct thread *thread)
 {
-	if (thread->storing != NONE)
+	if (thread->storing != NONE) {
 		target->allocations[thread->storing].flags |= ALLOCATION_GRADIENT;
+		target->allocations[thread->storing].leaf = thread->leaf;
+	}
 	thread->storing = NONE;
 }
 
@@ -604,5 +647,6 @@ int memory_gradient(struct target_state *target, const struct gradient_event *ev
 	if (variable != NONE)
 		target->allocations[variable].flags |= ALLOCATION_PARAMETER;
 	thread->storing = thread->accumulating = gradient;
+	thread->leaf = variable;
 	return 0;
 }

@@ -95,6 +95,7 @@ static void target_free(struct target_state *target)
 	arrfree(target->stack_known);
 	hmfree(target->stack_index);
 	hmfree(target->threads);
+	hmfree(target->modules);
 	hmfree(target->addresses);
 	arrfree(target->operator_names);
 	arrfree(target->operator_flags);
@@ -135,7 +136,7 @@ static struct target_state *target_find(const struct model *model, uint16_t targ
 static struct target_state *target_new(const struct model *model, uint16_t index)
 {
 	struct target_state *target = calloc(1, sizeof(*target));
-	struct stack empty = {0};
+	struct stack empty = {.module = ""};
 	struct run preexisting = {.into = NONE, .state = RUN_RAN, .source = SOURCE_PREEXISTING, .thread_id = 0};
 
 	if (!target)
@@ -322,6 +323,25 @@ int model_event(struct model *model, const struct event *event)
 int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
 {
 	model->window = (struct window){since_ns, dropped_records, dropped_bytes};
+	return 0;
+}
+
+int model_module(struct model *model, uint16_t target, uint64_t object, const char *name)
+{
+	struct target_state *state = target_find(model, target);
+
+	if (state)
+		hmput(state->modules, object, model_text(model, name));
+	return 0;
+}
+
+int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	struct target_state *state = target_find(model, target);
+
+	if (state && !state->ended && !model->finished)
+		memory_owner(state, time_ns, kind, storage, model_text(model, name));
 	return 0;
 }
 

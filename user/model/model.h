@@ -59,6 +59,7 @@ struct stack {
 	bool in_recompute_of_engine;
 	bool from_program;  /* the outermost frame is where a program or a Python thread starts */
 	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
+	const char *module; /* name of the deepest module that is called, "": none */
 };
 
 /* An operator that ran. Only those with an index are tasks. */
@@ -98,6 +99,7 @@ struct block {
 	uint32_t name;                    /* index into rank.operator_names: the producing operator or function */
 	uint32_t first_user;              /* index into rank.users */
 	uint32_t user_count;
+	const char *owner; /* what Python held it by, "": not known */
 	uint8_t phase, category;
 	uint8_t device;  /* index into rank.devices */
 	uint16_t stream; /* index into its streams; 0 too when it is not known */
@@ -303,7 +305,8 @@ struct rank {
 	struct event_counters loss;
 	struct window window;
 	uint64_t stacks_cut, arguments_cut;
-	bool from_start; /* traced since before its first operator */
+	bool from_start;  /* traced since before its first operator */
+	bool owners_told; /* what Python holds was read: a leaf is not more than its owner says */
 };
 
 struct model_options {
@@ -331,6 +334,11 @@ int model_operator_name(struct model *model, uint16_t target, uint16_t index, co
 /* What lies at an address of native code; the texts are copied. */
 int model_symbol(
 	struct model *model, uint16_t target, uint64_t address, const char *library, const char *name, uint32_t offset);
+/* The name of the module object at an address, for stacks that come after it; copied. */
+int model_module(struct model *model, uint16_t target, uint64_t object, const char *name);
+/* What Python held a storage by at `time_ns` (enum owner_kind of capture.h); the name is copied. */
+int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name);
 /*
  * The frames of a stack identity, outermost first and filtered; strings are
  * copied. Before the first event that refers to the identity. Another stack of

@@ -48,7 +48,7 @@ struct thread *thread_find(struct target_state *target, uint32_t thread_id)
 	thread->thread_id = thread_id;
 	thread->last_run = NONE;
 	thread->resize_from = thread->resize_to = NONE;
-	thread->storing = thread->accumulating = thread->last_device_block = NONE;
+	thread->leaf = thread->storing = thread->accumulating = thread->last_device_block = NONE;
 	thread->last_segment = thread->release = NONE;
 	hmput(target->threads, thread_id, thread);
 	target->last_thread = thread;
@@ -227,7 +227,8 @@ static void thread_follow(struct target_state *target, struct thread *thread, ui
 	enum phase phase = stack_phase(&target->stacks[added->stack], added->flags);
 
 	if (thread->accumulating != NONE) {
-		struct accumulation accumulation = {.run = run, .allocation = thread->accumulating};
+		struct accumulation accumulation = {
+			.run = run, .allocation = thread->accumulating, .leaf = thread->leaf};
 
 		arrput(target->accumulations, accumulation);
 		thread->accumulating = NONE;

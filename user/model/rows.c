@@ -19,12 +19,15 @@
  * Events are numbered task by task: first what ends there, in order of arrival,
  * then what starts there, in order of allocation.
  *
- * Categories. By phase of creation: optimizer Optstate, backward Temp, else
+ * Categories. What Python was found to hold a block by counts for its whole life:
+ * parameter, buffer, gradient, optimizer state. Else by phase of creation: optimizer Optstate, backward Temp, else
  * Activation. Older than the trace: Optstate if only optimizer tasks used it,
  * else Other. What autograd stored as a gradient, and the leaf it is for, are
  * known whenever it shows, and count for the whole life of the block.
  */
 #include "state.h"
+
+#include <hdtrace/capture.h>
 
 #define SCRATCH_START_PLOT 1
 #define SCRATCH_END_PLOT (PLOT_UNIT - 1)
@@ -46,13 +49,21 @@ static bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocat
 	return false;
 }
 
+static void gradient_mark(struct allocation *allocation, uint32_t leaf)
+{
+	allocation->flags |= ALLOCATION_GRADIENT;
+	allocation->leaf = leaf;
+}
+
 /* What an incoming gradient was copied or added to. */
 static void gradients_follow(struct passes *passes)
 {
 	struct target_state *target = passes->target;
+	uint32_t *leaves = NULL;
 	bool *stores = NULL;
 
 	arrzero(stores, arrlenu(target->runs));
+	arrzero(leaves, arrlenu(target->runs));
 	for (size_t i = 0; i < arrlenu(target->accumulations); i++) {
 		const struct accumulation *accumulation = &target->accumulations[i];
 		uint32_t run = passes->resolved[accumulation->run];
@@ -60,34 +71,61 @@ static void gradients_follow(struct passes *passes)
 		if (run == NONE || !run_uses(passes, run, accumulation->allocation))
 			continue;
 		stores[run] = true;
+		leaves[run] = accumulation->leaf;
 		for (uint32_t at = passes->use_start[run]; at < passes->use_start[run + 1]; at++)
 			if (passes->used[at] != accumulation->allocation)
-				target->allocations[passes->used[at]].flags |= ALLOCATION_GRADIENT;
+				gradient_mark(&target->allocations[passes->used[at]], accumulation->leaf);
 	}
 	for (size_t i = 0; i < arrlenu(target->allocations); i++) {
 		struct allocation *made = &target->allocations[i];
 		uint32_t producer = made->run == NONE ? NONE : passes->resolved[made->run];
 
 		if (producer != NONE && stores[producer] && !(made->flags & ALLOCATION_SCRATCH))
-			made->flags |= ALLOCATION_GRADIENT;
+			gradient_mark(made, leaves[producer]);
 	}
 	arrfree(stores);
+	arrfree(leaves);
+}
+
+/* Autograd has gradients for any leaf; where it is known what Python holds, only those of parameters count. */
+static bool leaf_counts(const struct target_state *target, const struct allocation *leaf)
+{
+	return !target->result.owners_told || leaf->holder == OWNER_PARAMETER || (leaf->flags & ALLOCATION_PREEXISTING);
+}
+
+static bool allocation_is_gradient(const struct target_state *target, const struct allocation *allocation)
+{
+	if (!(allocation->flags & ALLOCATION_GRADIENT))
+		return false;
+	return allocation->leaf == NONE || leaf_counts(target, &target->allocations[allocation->leaf]);
 }
 
 static enum category category_of(
-	const struct rank *rank, const struct allocation *allocation, const struct block *block)
+	const struct target_state *target, const struct allocation *allocation, const struct block *block)
 {
 	if (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY))
 		return CATEGORY_WORKSPACE;
-	if (allocation->flags & ALLOCATION_PARAMETER)
+	switch (allocation->holder) {
+	case OWNER_PARAMETER:
 		return CATEGORY_PARAMETER;
-	if (allocation->flags & ALLOCATION_GRADIENT)
+	case OWNER_BUFFER:
+		return CATEGORY_BUFFER;
+	case OWNER_GRADIENT:
+		return CATEGORY_GRADIENT;
+	case OWNER_OPTIMIZER:
+		return CATEGORY_OPTSTATE;
+	default:
+		break;
+	}
+	if ((allocation->flags & ALLOCATION_PARAMETER) && leaf_counts(target, allocation))
+		return CATEGORY_PARAMETER;
+	if (allocation_is_gradient(target, allocation))
 		return CATEGORY_GRADIENT;
 	if (block->phase == PHASE_OPTIMIZER)
 		return CATEGORY_OPTSTATE;
 	if (block->phase == PHASE_BACKWARD)
 		return CATEGORY_TEMP;
-	return rank->runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER : CATEGORY_ACTIVATION;
+	return target->result.runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER : CATEGORY_ACTIVATION;
 }
 
 /* --- which allocations are rows, in which order ---------------------------------- */
@@ -159,6 +197,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.producer = producer,
 		.stack = run->stack,
 		.name = run->name,
+		.owner = allocation->owner ? allocation->owner : "",
 		.phase = run->phase,
 		.device = allocation->device,
 		.stream = allocation->stream,
@@ -392,7 +431,7 @@ static void rows_categorize(struct passes *passes)
 
 		if (!block)
 			continue;
-		block->category = (uint8_t)category_of(rank, &target->allocations[i], block);
+		block->category = (uint8_t)category_of(target, &target->allocations[i], block);
 		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
 	}

@@ -9,6 +9,11 @@
  * frame further in starts a backward pass itself (the reentrant checkpoint
  * does). Else forward.
  *
+ * The module of a stack is the deepest one by its name (most dots, then the
+ * longest) among the modules whose call is in it, of equal ones the innermost.
+ * nn.Module's outer call has the module as its `self` in every version; in later
+ * ones the inner call, right inside it, has a cell there.
+ *
  * The engine's own frame (EVENT_BACKWARD) is believed where the stack cannot
  * know: without Python frames, when its outer frames are missing, and when it
  * begins in the engine's thread, not where a program or a thread of Python
@@ -46,6 +51,49 @@ static bool frame_is_checkpoint(const struct frame *frame)
 {
 	return text_ends(frame->file, "/torch/utils/checkpoint.py");
 }
+
+/* --- modules ------------------------------------------------------------------ */
+
+static bool frame_calls_module(const struct frame *frame, const char *function)
+{
+	return strcmp(frame->function, function) == 0 && text_ends(frame->file, "/torch/nn/modules/module.py");
+}
+
+static size_t name_depth(const char *name)
+{
+	size_t dots = 0;
+
+	for (; *name; name++)
+		dots += *name == '.';
+	return dots;
+}
+
+static bool name_is_deeper(const char *name, const char *than)
+{
+	size_t depth = name_depth(name), than_depth = name_depth(than);
+
+	return depth != than_depth ? depth > than_depth : strlen(name) >= strlen(than);
+}
+
+static const char *stack_module(struct target_state *target, const struct frame *frames, size_t frame_count)
+{
+	const char *deepest = "";
+
+	for (size_t i = 0; i < frame_count; i++) {
+		bool wrapped = i && frame_calls_module(&frames[i - 1], "_wrapped_call_impl");
+		ptrdiff_t at;
+
+		if (!frame_calls_module(&frames[i], "_wrapped_call_impl") &&
+			(wrapped || !frame_calls_module(&frames[i], "_call_impl")))
+			continue;
+		at = hmgeti(target->modules, frames[i].self);
+		if (at >= 0 && name_is_deeper(target->modules[at].value, deepest))
+			deepest = target->modules[at].value;
+	}
+	return deepest;
+}
+
+/* --- phases -------------------------------------------------------------------- */
 
 /* Where Python code begins when nothing in C called it: a module's body, or threading's bootstrap. */
 static bool frame_is_program(const struct frame *frame)
@@ -114,7 +162,7 @@ enum phase stack_phase(const struct stack *stack, uint8_t event_flags)
 static uint32_t stack_append(struct target_state *target, uint64_t identity)
 {
 	uint32_t index = (uint32_t)arrlenu(target->stacks);
-	struct stack empty = {0};
+	struct stack empty = {.module = ""};
 
 	arrput(target->stacks, empty);
 	arrput(target->stack_known, false);
@@ -163,6 +211,7 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	size_t frame_count, bool cut)
 {
 	uint32_t index = stack_find(target, identity);
+	const char *module = stack_module(target, frames, frame_count);
 	struct frame *copy;
 
 	if (!identity || frame_count > INDEX_MAX)
@@ -171,13 +220,15 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	if (!copy)
 		return -ENOMEM;
 	if (target->stack_known[index]) {
-		if (stack_equals(&target->stacks[index], copy, frame_count, cut)) {
+		if (stack_equals(&target->stacks[index], copy, frame_count, cut) &&
+			target->stacks[index].module == module) {
 			free(copy);
 			return 0;
 		}
 		index = stack_append(target, identity);
 	}
-	target->stacks[index] = (struct stack){.frames = copy, .frame_count = (uint32_t)frame_count, .cut = cut};
+	target->stacks[index] =
+		(struct stack){.frames = copy, .frame_count = (uint32_t)frame_count, .cut = cut, .module = module};
 	target->stack_known[index] = true;
 	stack_classify(&target->stacks[index]);
 	return 0;

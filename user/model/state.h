@@ -77,9 +77,12 @@ struct allocation {
 	uint32_t generation;
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
 	uint32_t resized_from;            /* allocation that a storage resize replaced by this one */
+	uint32_t leaf;                    /* allocation that this is stored as the gradient of, NONE: not known */
+	const char *owner;                /* of model_text; NULL: not known */
 	uint16_t flags;
 	uint16_t stream; /* index into the device's */
 	uint8_t device;  /* index into target_state.devices */
+	uint8_t holder;  /* enum owner_kind */
 };
 
 /* A device while events come in. */
@@ -121,6 +124,7 @@ struct use {
 struct accumulation {
 	uint32_t run;
 	uint32_t allocation;
+	uint32_t leaf; /* allocation */
 };
 
 enum frame_kind {
@@ -153,6 +157,7 @@ struct thread {
 	/* Gradient being stored. */
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
+	uint32_t leaf;         /* allocation that the gradient is for, NONE */
 
 	uint32_t last_device_block; /* allocation of a device that the thread made last, NONE */
 	bool resizing;              /* a storage is about to get its memory */
@@ -198,6 +203,11 @@ struct target_state {
 		struct thread *value;
 	} * threads; /* stb_ds map */
 	struct thread *last_thread;
+
+	struct {
+		uint64_t key;
+		const char *value;
+	} * modules; /* stb_ds map: names of objects, of model_text */
 
 	struct device_state *devices; /* stb_ds */
 
@@ -294,6 +304,9 @@ int memory_device_request(struct target_state *target, const struct device_reque
 int memory_resize(struct target_state *target, const struct resize_event *event);
 /* The innermost profiler range of a thread ends, and its handle with it. */
 void memory_range_end(struct target_state *target, struct thread *thread, const struct event *event);
+/* What Python held a storage by at a time; `name` is of model_text. */
+void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name);
 int memory_gradient(struct target_state *target, const struct gradient_event *event);
 /* The allocation alive at an argument's address, made when there is none; NONE: no room. */
 uint32_t memory_argument(

@@ -170,6 +170,14 @@ static int text_read(const struct remote *remote, uint64_t address, char **text)
 	return error ? error : text_convert(characters, width, length, text);
 }
 
+int python_text_read(const struct python_layout *layout, struct python_types *types, python_read_fn read, void *context,
+	uint64_t address, char **text)
+{
+	struct remote remote = {.layout = layout, .read = read, .context = context, .types = types};
+
+	return text_read(&remote, address, text);
+}
+
 /* --- the location table ------------------------------------------------------- */
 
 static int table_read(const struct remote *remote, uint64_t address, uint8_t **table, size_t *table_length)

@@ -49,6 +49,13 @@ struct python_types {
 };
 
 /*
+ * A string object as UTF-8 in *text, to be freed. -EBADMSG: no string is there; -E2BIG: longer than PYTHON_TEXT_MAX;
+ * -ENOMEM, or what `read` returned.
+ */
+int python_text_read(const struct python_layout *layout, struct python_types *types, python_read_fn read, void *context,
+	uint64_t address, char **text);
+
+/*
  * Fills *code, and *types with what was learnt; python_code_clear frees what *code holds. On failure *code is
  * cleared: -EBADMSG no code object is there (or not of this layout), -E2BIG a
  * string or table is longer than the limits, -ESTALE it died while being read,

@@ -29,7 +29,20 @@
 	{                                                                                                              \
 		.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56                                        \
 	} /* PEP 623: no wstr */
-#define OBJECT_PARTS .bytes = {.length = 16, .data = 32}, .type = {.name = 24, .flags = 168}, .object_type = 8
+#define OBJECT_PARTS(cached_keys_at, first_value_at, format, place)                                                     \
+	.bytes = {.length = 16, .data = 32},                                                                           \
+	.type = {.name = 24,                                                                                           \
+		.basic_size = 32,                                                                                      \
+		.flags = 168,                                                                                          \
+		.base = 256,                                                                                           \
+		.dict_offset = 288,                                                                                    \
+		.cached_keys = (cached_keys_at)},                                                                      \
+	.dict = {.keys = 32,                                                                                           \
+		.values = 40,                                                                                          \
+		.first_value = (first_value_at),                                                                       \
+		.keys_format = (format),                                                                                 \
+		.attributes = (place)},                                                                                \
+	.object_type = 8
 
 static const struct python_layout layouts[] = {
 	{
@@ -41,7 +54,7 @@ static const struct python_layout layouts[] = {
 		.frame = {.code = 32, .previous = 24, .instruction = 104, .index_unit = 1, .localsplus = 360},
 		.code = CODE_BEFORE_311(LOCATION_FORMAT_309),
 		.text = TEXT_BEFORE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(0, 0, KEYS_FORMAT_309, ATTRIBUTES_AT_OFFSET),
 	},
 	{
 		.major = 3,
@@ -52,7 +65,7 @@ static const struct python_layout layouts[] = {
 		.frame = {.code = 32, .previous = 24, .instruction = 96, .index_unit = 2, .localsplus = 352},
 		.code = CODE_BEFORE_311(LOCATION_FORMAT_310),
 		.text = TEXT_BEFORE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(0, 0, KEYS_FORMAT_309, ATTRIBUTES_AT_OFFSET),
 	},
 	{
 		.major = 3,
@@ -64,7 +77,7 @@ static const struct python_layout layouts[] = {
 		.frame = {.code = 32, .previous = 48, .instruction = 56, .owner = 69, .localsplus = 72},
 		.code = CODE_SINCE_311(72, 184),
 		.text = TEXT_BEFORE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(872, 0, KEYS_FORMAT_311, ATTRIBUTES_BEFORE),
 	},
 	{
 		.major = 3,
@@ -75,7 +88,7 @@ static const struct python_layout layouts[] = {
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
 		.code = CODE_SINCE_311(68, 192),
 		.text = TEXT_SINCE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(880, 0, KEYS_FORMAT_311, ATTRIBUTES_EITHER),
 	},
 	{
 		.major = 3,
@@ -86,7 +99,7 @@ static const struct python_layout layouts[] = {
 		.frame = {.code = 0, .previous = 8, .instruction = 56, .owner = 70, .localsplus = 72, .owner_skip = 3},
 		.code = CODE_SINCE_311(68, 200),
 		.text = TEXT_SINCE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(880, 8, KEYS_FORMAT_311, ATTRIBUTES_INLINE),
 	},
 	{
 		.major = 3,
@@ -103,7 +116,7 @@ static const struct python_layout layouts[] = {
 			.tag_mask = 7},
 		.code = CODE_SINCE_311(68, 208),
 		.text = TEXT_SINCE_312,
-		OBJECT_PARTS,
+		OBJECT_PARTS(880, 8, KEYS_FORMAT_311, ATTRIBUTES_INLINE),
 	},
 };
 

@@ -17,6 +17,20 @@
 /* Pointers to follow from a PyThreadState to its innermost frame. */
 #define PYTHON_FRAME_STEPS_MAX 2
 
+/* PyDictKeysObject, the header in front of the indices. */
+enum python_keys_format {
+	KEYS_FORMAT_309, /* sizes are words, entries always have a hash */
+	KEYS_FORMAT_311, /* sizes are logarithms, there are kinds */
+};
+
+/* Where an object has its attributes. */
+enum python_attributes {
+	ATTRIBUTES_AT_OFFSET, /* a dictionary at tp_dictoffset */
+	ATTRIBUTES_BEFORE,    /* 3.11: in front of the object a dictionary, and in front of that the values without one */
+	ATTRIBUTES_EITHER,    /* 3.12: one word in front of it is the dictionary, or with its lowest bit set the values */
+	ATTRIBUTES_INLINE,    /* 3.13: a dictionary in front of it, and values behind tp_basicsize */
+};
+
 struct python_layout {
 	uint8_t major, minor;
 
@@ -68,9 +82,20 @@ struct python_layout {
 	} bytes; /* PyBytesObject */
 
 	struct {
-		uint32_t name;  /* tp_name, a char pointer */
-		uint32_t flags; /* tp_flags */
-	} type;                 /* PyTypeObject */
+		uint32_t name;        /* tp_name, a char pointer */
+		uint32_t basic_size;  /* tp_basicsize */
+		uint32_t flags;       /* tp_flags */
+		uint32_t base;        /* tp_base */
+		uint32_t dict_offset; /* tp_dictoffset */
+		uint32_t cached_keys; /* ht_cached_keys of heap types; 0: not needed */
+	} type;                       /* PyTypeObject, PyHeapTypeObject */
+
+	struct {
+		uint32_t keys, values; /* ma_keys, ma_values */
+		uint32_t first_value;  /* in the values of a split dictionary */
+		uint8_t keys_format;   /* enum python_keys_format */
+		uint8_t attributes;    /* enum python_attributes */
+	} dict;                        /* PyDictObject */
 
 	uint32_t object_type; /* ob_type in every object */
 };

@@ -61,8 +61,8 @@ static int code_keep(struct session *session, struct target *target, uint64_t ad
 	if (error)
 		return error;
 	session_keep_code(session, target, &code);
+	hmput(target->codes, address, code_role_of(&code));
 	python_code_clear(&code);
-	hmput(target->codes, address, true);
 	return 0;
 }
 

@@ -128,8 +128,14 @@ static void record_handle(void *context, const struct event *record, size_t size
 		target->trained = true;
 		forked_forget(session, target->process.pid);
 	}
-	if (record->flags & EVENT_STACK)
+	if (record->flags & EVENT_STACK) {
 		codes_keep(session, target, record);
+		objects_meet(session, target, record);
+	}
+	if (record->kind == EVENT_FINALIZE) {
+		objects_walk_all(session, target);
+		owners_keep(session, target, UINT64_MAX);
+	}
 	symbols_keep(session, target, record);
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
@@ -290,6 +296,7 @@ static bool targets_check(struct recorder *recorder)
 			continue;
 		}
 		tracer_read(session->tracer); /* a dead process sends nothing more */
+		owners_keep(session, target, UINT64_MAX);
 		marker_keep(session, target, EVENT_EXIT);
 		target_end(session, target, "exit");
 	}
@@ -502,6 +509,25 @@ static void losses_flush(struct recorder *recorder, uint64_t now)
 		capture_writer_flush(recorder->session.capture);
 }
 
+/* All events until `read_ns` are in the capture. */
+static void objects_read_on(struct session *session, uint64_t read_ns)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		owners_keep(session, session->targets[index], read_ns);
+		objects_follow(session, session->targets[index]);
+	}
+}
+
+/* What holds the storages that are left. */
+static void objects_read_last(struct session *session)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		objects_walk_all(session, session->targets[index]);
+	tracer_read(session->tracer);
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		owners_keep(session, session->targets[index], UINT64_MAX);
+}
+
 static bool limit_reached(struct recorder *recorder, uint64_t now)
 {
 	const struct session *session = &recorder->session;
@@ -529,11 +555,13 @@ static void recorder_loop(struct recorder *recorder)
 
 	recorder->start = recorder->last_flush = recorder->last_rescan = monotonic_now();
 	for (;;) {
-		uint64_t now;
+		uint64_t now, read_ns;
 
 		if (epoll_wait(recorder->epoll, &ready, 1, POLL_MILLISECONDS) == 1)
 			session->wake_ups += ready.data.fd == tracer_descriptor(session->tracer);
+		read_ns = monotonic_now();
 		tracer_read(session->tracer);
+		objects_read_on(session, read_ns);
 		if (recorder->watch)
 			watch_read(recorder->watch, watch_handle, recorder);
 		maps_rescan(recorder);
@@ -565,6 +593,7 @@ static void targets_finish(struct recorder *recorder)
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
+	objects_read_last(session);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)

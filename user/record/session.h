@@ -27,10 +27,13 @@ struct planned_library {
 	int first_hook[HOOK_SETS]; /* index of a set's first description, -1: not given to the programs yet */
 };
 
+/* What `self` is in the frames of a code object. */
+enum code_role { CODE_PLAIN, CODE_MODULE_CALL, CODE_STEP };
+
 /* A code object that the capture already has. */
 struct known_code {
 	uint64_t key; /* address */
-	bool value;
+	enum code_role value;
 };
 
 /* An operator that is known by the address of its definition: its index. */
@@ -80,6 +83,7 @@ struct target {
 	int *links;               /* stb_ds */
 	pid_t *fork_children;     /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes; /* stb_ds hash map */
+	struct target_objects *objects; /* of objects.c; NULL: none were met */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
 	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
@@ -132,6 +136,18 @@ bool python_is_loader(const struct target *parent, struct target *child);
 void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
 void codes_keep(struct session *session, struct target *target, const struct event *record);
 void codes_forget(struct target *target);
+
+/*
+ * objects.c: the capture has the names of the modules of a stack before the stack, and what Python holds storages by.
+ * objects_walk_all reads all that is known now, objects_follow does so where it is due; owners_keep puts into the
+ * capture what was read before `time_ns`, until when all events must be there.
+ */
+enum code_role code_role_of(const struct python_code *code);
+void objects_meet(struct session *session, struct target *target, const struct event *record);
+void objects_walk_all(struct session *session, struct target *target);
+void objects_follow(struct session *session, struct target *target);
+void owners_keep(struct session *session, struct target *target, uint64_t time_ns);
+void objects_forget(struct target *target);
 
 /* symbols.c: the capture has what lies at the native addresses of a record. */
 void symbols_keep(struct session *session, struct target *target, const struct event *record);

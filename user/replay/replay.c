@@ -231,6 +231,28 @@ static int symbol_take(struct replay *replay, const struct symbol_record *record
 	return error;
 }
 
+/* A stack that came before may mean another module from now on. */
+static int module_take(struct replay *replay, const struct module_record *record)
+{
+	char *name = utf8_sanitize(record->name, record->length);
+	int error = name ? model_module(replay->model, record->event.target, record->object, name) : -ENOMEM;
+
+	replay->code_epoch++;
+	free(name);
+	return error;
+}
+
+static int owner_take(struct replay *replay, const struct owner_record *record)
+{
+	char *name = utf8_sanitize(record->name, record->length);
+	int error = name ? model_owner(replay->model, record->event.target, record->event.time_ns, record->kind,
+				   &record->storage, name)
+	                 : -ENOMEM;
+
+	free(name);
+	return error;
+}
+
 static int code_take(struct replay *replay, const struct code_record *record)
 {
 	bool changed;
@@ -293,6 +315,10 @@ int replay_record(struct replay *replay, const struct event *record)
 		return symbol_take(replay, (const struct symbol_record *)record);
 	case CAPTURE_STACK:
 		return stack_take(replay, record);
+	case CAPTURE_MODULE:
+		return module_take(replay, (const struct module_record *)record);
+	case CAPTURE_OWNER:
+		return owner_take(replay, (const struct owner_record *)record);
 	case CAPTURE_LOSS:
 		return model_loss(replay->model, record->target, &((const struct loss_record *)record)->counters);
 	case CAPTURE_END:

@@ -72,8 +72,9 @@ static void write_row(FILE *file, const struct rank *rank, const struct block *b
 	fprintf(file, ",%u,%s,%" PRId64 ",%s,", leaf ? leaf->line : 0, category_name(block->category), block->start,
 		phase_name(block->phase));
 	text_write_csv(file, rank->operator_names[block->name]);
-	/* Module names have no source yet: graph_name is empty. */
-	fputs_unlocked(",,", file);
+	putc_unlocked(',', file);
+	text_write_csv(file, stack->module);
+	putc_unlocked(',', file);
 	if (options->empty_users)
 		fputs_unlocked("{},,", file);
 	else

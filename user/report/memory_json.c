@@ -41,13 +41,18 @@ static const char *const LIMITATIONS[] = {
 	"Sizes are those of live blocks; what an allocator holds beside them is a total only (live.devices).",
 	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
 	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
-	"Categories are known from phases and from gradients being stored; modules are not named.",
 	"stream_id is 0 on the CPU, and where the allocator has no USDT that tells the stream.",
 };
 
 #define LIMITATION_ATTACHED                                                                                            \
-	"The trace began while the job ran: blocks older than it are known from their first use only, and not at all " \
-	"when they were not used."
+	"The trace began while the job ran: blocks older than it are known where Python holds them, else from their "  \
+	"first use only, and not at all when they were not used."
+#define LIMITATION_OBJECTS                                                                                             \
+	"Operators that autograd's engine runs have no module name. Modules and owners that lived for less time than " \
+	"it takes to read them have none either; parameters of scripted modules have no owner."
+#define LIMITATION_NO_OBJECTS                                                                                          \
+	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
+	"gradients being stored."
 #define LIMITATION_LITE                                                                                                \
 	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
 	"are left out, and those that raise are not told from others; sizes on devices are rounded up."
@@ -177,11 +182,16 @@ static void put_block(struct report *report, const struct block *block)
 	put_block_times(json, block);
 	json_put_text(json, "file_name", leaf ? leaf->file : "");
 	json_put_unsigned(json, "generation", block->generation);
-	json_put_text(json, "graph_name", "");
+	json_put_text(json, "graph_name", report->rank->stacks[block->stack].module);
 	json_put_signed(json, "is_persistent", block->persistent);
 	json_put_signed(json, "is_small", block->bytes < SMALL_BYTES);
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
 	json_put_text(json, "node_name", report->rank->operator_names[block->name]);
+	json_key(json, "owner");
+	if (*block->owner)
+		json_text(json, block->owner);
+	else
+		json_null(json);
 	json_put_text(json, "pool_type", report->pool_name);
 	json_key(json, "preexisting");
 	json_boolean(json, block->preexisting);
@@ -371,6 +381,7 @@ static void put_limitations(struct report *report)
 	json_array(json);
 	for (size_t i = 0; i < sizeof(LIMITATIONS) / sizeof(*LIMITATIONS); i++)
 		json_text(json, LIMITATIONS[i]);
+	json_text(json, rank->owners_told ? LIMITATION_OBJECTS : LIMITATION_NO_OBJECTS);
 	if (!rank->from_start)
 		json_text(json, LIMITATION_ATTACHED);
 	if (level && !strcmp(level, "lite"))

@@ -22,7 +22,9 @@ static void write_row(FILE *file, const struct rank *rank, const struct operator
 	fprintf(file, "%" PRId64 ",%" PRIu64 ",%u,%u,%s,", run->task, run->time_ns, run->thread_id, run->step,
 		phase_name(run->phase));
 	text_write_csv(file, rank->operator_names[run->name]);
-	fputs_unlocked(",,", file);
+	putc_unlocked(',', file);
+	text_write_csv(file, rank->stacks[run->stack].module);
+	putc_unlocked(',', file);
 	text_write_csv(file, leaf ? leaf->file : "");
 	fprintf(file, ",%u,%" PRIu64 ",%u\r\n", leaf ? leaf->line : 0, run->live_bytes, run->launches);
 }

@@ -416,6 +416,45 @@ int capture_writer_symbol(struct capture_writer *writer, uint16_t target, uint64
 	return 0;
 }
 
+int capture_writer_module(
+	struct capture_writer *writer, uint16_t target, uint64_t time_ns, uint64_t object, const char *name)
+{
+	size_t length = strnlen(name, UINT16_MAX);
+	struct module_record *record;
+	void *room;
+	int error = record_begin(writer, CAPTURE_MODULE, target, sizeof(*record), length, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->event.time_ns = time_ns;
+	record->object = object;
+	record->length = (uint32_t)length;
+	memcpy(record->name, name, length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
+int capture_writer_owner(struct capture_writer *writer, uint16_t target, uint64_t time_ns, enum owner_kind kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	size_t length = strnlen(name, UINT16_MAX);
+	struct owner_record *record;
+	void *room;
+	int error = record_begin(writer, CAPTURE_OWNER, target, sizeof(*record), length, &room);
+
+	if (error)
+		return error;
+	record = room;
+	record->event.time_ns = time_ns;
+	record->storage = *storage;
+	record->kind = (uint8_t)kind;
+	record->length = (uint32_t)length;
+	memcpy(record->name, name, length);
+	record_commit(writer, record->event.size);
+	return 0;
+}
+
 static bool code_fits(const struct capture_code *code, const size_t lengths[3])
 {
 	return lengths[0] <= CAPTURE_RECORD_MAX && lengths[1] <= CAPTURE_RECORD_MAX &&

@@ -56,6 +56,12 @@ int capture_writer_operator(
 /* What lies at an address of native code: base name of the file, function ("": unknown), offset in it. */
 int capture_writer_symbol(struct capture_writer *writer, uint16_t target, uint64_t address, const char *library,
 	const char *name, uint32_t offset);
+/* The name of a module; `time_ns`: when it was read. */
+int capture_writer_module(
+	struct capture_writer *writer, uint16_t target, uint64_t time_ns, uint64_t object, const char *name);
+/* What held a storage at that time. */
+int capture_writer_owner(struct capture_writer *writer, uint16_t target, uint64_t time_ns, enum owner_kind kind,
+	const struct tensor_argument *storage, const char *name);
 int capture_writer_code(struct capture_writer *writer, uint16_t target, const struct capture_code *code);
 int capture_writer_loss(struct capture_writer *writer, uint16_t target, const struct event_counters *counters);
 

@@ -39,6 +39,8 @@ static const uint32_t capture_sizes[] = {
 	[CAPTURE_INDEX(CAPTURE_SYMBOL)] = sizeof(struct symbol_record),
 	[CAPTURE_INDEX(CAPTURE_STACK)] = sizeof(struct stack_record),
 	[CAPTURE_INDEX(CAPTURE_WINDOW)] = sizeof(struct window_record),
+	[CAPTURE_INDEX(CAPTURE_MODULE)] = sizeof(struct module_record),
+	[CAPTURE_INDEX(CAPTURE_OWNER)] = sizeof(struct owner_record),
 };
 
 static uint32_t kind_size(uint16_t kind)
@@ -146,6 +148,18 @@ static const char *content_check(const struct event *record)
 		const struct symbol_record *symbol = (const struct symbol_record *)record;
 
 		return text_check(record, symbol->bytes, (uint64_t)symbol->library_length + symbol->name_length);
+	}
+	case CAPTURE_MODULE: {
+		const struct module_record *module = (const struct module_record *)record;
+
+		return text_check(record, module->name, module->length);
+	}
+	case CAPTURE_OWNER: {
+		const struct owner_record *owner = (const struct owner_record *)record;
+
+		if (owner->kind >= OWNER_KINDS)
+			return "unknown kind of owner";
+		return text_check(record, owner->name, owner->length);
 	}
 	default:
 		return NULL;

@@ -37,5 +37,6 @@ class Größe(torch.nn.Module):
         return self.линейный(x)
 
 
-results.append((lambda x: Größe()(x) + 1)(torch.ones(2, 3)))
+модуль = Größe()
+results.append((lambda x: модуль(x) + 1)(torch.ones(2, 3)))
 results += [value + 1 for value in results[:2]]

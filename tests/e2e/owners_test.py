@@ -1,0 +1,68 @@
+"""What holds the memory of a job that has run before hdtrace came, against what the job itself says."""
+import re
+
+from harness import COMPLETE, check, check_equal, say, test
+
+ATTACH_SECONDS = 2.0
+MANY_BLOCKS = 200  # 1,002 modules
+
+
+def holders(job):
+    """Address -> (type, bytes, name), as the job printed it."""
+    found = {}
+    for kind, address, size, name in re.findall(r"^holds (\S+) (\S+) (\d+) (.*)$", job.out, re.M):
+        found.setdefault(int(address, 16), (kind, int(size), name))
+    return found
+
+
+def check_owners(context, *arguments):
+    job = context.trained("owners", *arguments)
+    context.attach(job, "--steps", "3").check_code(COMPLETE)
+    wanted, report = holders(job), context.report()
+    check(len(wanted) > 30, f"the job lists {len(wanted)} storages")
+    older = {int(block["device_addr"], 16): block for block in report.json["memory_blocks"] if block["preexisting"]}
+    for address, (kind, size, name) in wanted.items():
+        check(address in older, f"no block for {kind} {name} at {address:#x}")
+        block = older[address]
+        check_equal((block["type"], block["size"], block["owner"] or ""), (kind, size, name), f"block {address:#x}")
+        check_equal((block["start_time_stamp"], block["task_name"], block["is_persistent"]), (0, "initialization", 1),
+                    f"life of {name}")
+    return job, older, wanted
+
+
+@test
+def test_blocks_older_than_the_attach_have_their_owners(context):
+    job, older, wanted = check_owners(context)
+    # What is left is what the step at hand had: less than one step's worth.
+    others = [block for address, block in older.items() if address not in wanted]
+    check(all(block["type"] not in ("Parameter", "Buffer", "Optstate") for block in others), f"wrong owners: {others}")
+    job.check_alive()
+
+
+@test(root="cuda", timeout=240)
+def test_blocks_older_than_the_attach_have_their_owners_in_2_6(context):
+    check_owners(context)
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_blocks_of_a_device_older_than_the_attach_have_their_owners(context):
+    check_owners(context)
+
+
+@test(root="latest", timeout=240)
+def test_blocks_older_than_the_attach_have_their_owners_in_the_latest_version(context):
+    check_owners(context)
+
+
+@test(timeout=120)
+def test_a_model_of_a_thousand_modules_is_read_in_time(context):
+    job = context.trained("owners", "--blocks", str(MANY_BLOCKS), "--pause", "0")
+    tracer = context.attach(job, "--verbose", "--steps", "2").check_code(COMPLETE)
+    took = [float(ms) / 1e3 for ms in re.findall(r"owners of storages read in ([0-9.]+) ms", tracer.err)]
+    say(f"read in {took} s")
+    check(took and max(took) < ATTACH_SECONDS, f"owners were read in {took} s")
+    wanted = holders(job)
+    names = {block["owner"] for block in context.report().json["memory_blocks"]}
+    missing = [name for kind, _, name in wanted.values() if kind != "Other" and name not in names]
+    check(not missing, f"{len(missing)} of {len(wanted)} owners are missing: {missing[:3]}")
+    job.check_alive()

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Dictionaries and attributes; Objects/dictobject.c and Include/internal/pycore_dict.h of each version. */
+#include "python/object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/containers.h"
+#include "python/utf8.h"
+
+/* tp_flags. */
+#define TYPE_INLINE_VALUES (1ull << 2)
+#define TYPE_MANAGED_DICT (1ull << 4)
+#define TYPE_IS_DICT (1ull << 29)
+
+/* In front of an object: its dictionary, and in 3.11 its values before that. */
+#define DICT_BEFORE 24
+#define VALUES_BEFORE 32
+#define VALUES_TAG 1ull
+
+/* struct _dictvalues of 3.13: capacity, size, embedded, valid, one byte each. */
+#define VALUES_CAPACITY 0
+#define VALUES_VALID 3
+
+/* PyDictKeysObject */
+#define KEYS_309_SIZE 8
+#define KEYS_309_COUNT 32
+#define KEYS_309_INDICES 40
+#define KEYS_311_LOG_BYTES 9
+#define KEYS_311_KIND 10
+#define KEYS_311_COUNT 24
+#define KEYS_311_INDICES 32
+#define KEYS_KIND_GENERAL 0
+#define KEYS_KIND_SPLIT 2
+#define KEYS_LOG_MAX 32
+
+#define ENTRY_WORDS_MAX 3 /* hash, key, value */
+
+int python_memory_read(const struct python_memory *memory, uint64_t address, void *buffer, size_t length)
+{
+	if (!address || address > UINT64_MAX - length)
+		return -EBADMSG;
+	return memory->read(memory->context, address, buffer, length);
+}
+
+uint64_t python_pointer(const struct python_memory *memory, uint64_t address)
+{
+	uint64_t value;
+
+	return python_memory_read(memory, address, &value, sizeof(value)) ? 0 : value;
+}
+
+/* --- types ------------------------------------------------------------------- */
+
+uint64_t python_type_of(const struct python_memory *memory, uint64_t object)
+{
+	return object ? python_pointer(memory, object + memory->layout->object_type) : 0;
+}
+
+static uint64_t type_flags(const struct python_memory *memory, uint64_t type)
+{
+	return type ? python_pointer(memory, type + memory->layout->type.flags) : 0;
+}
+
+void python_type_name(const struct python_memory *memory, uint64_t type, char name[PYTHON_TYPE_NAME_MAX])
+{
+	char bytes[PYTHON_TYPE_NAME_MAX] = "", *valid;
+	uint64_t address = type ? python_pointer(memory, type + memory->layout->type.name) : 0;
+	size_t length = sizeof(bytes) - 1;
+	const char *last;
+
+	name[0] = 0;
+	/* It may lie at the end of what is mapped. */
+	while (length && python_memory_read(memory, address, bytes, length))
+		length /= 2;
+	bytes[length] = 0;
+	last = strrchr(bytes, '.');
+	last = last ? last + 1 : bytes;
+	valid = utf8_sanitize(last, strlen(last));
+	if (valid && strlen(valid) < PYTHON_TYPE_NAME_MAX)
+		memcpy(name, valid, strlen(valid) + 1);
+	free(valid);
+}
+
+bool python_type_derives(const struct python_memory *memory, uint64_t type, const char *name)
+{
+	char found[PYTHON_TYPE_NAME_MAX];
+
+	for (int count = 0; type && count < PYTHON_BASES_MAX; count++) {
+		python_type_name(memory, type, found);
+		if (!strcmp(found, name))
+			return true;
+		type = python_pointer(memory, type + memory->layout->type.base);
+	}
+	return false;
+}
+
+bool python_is_dict(const struct python_memory *memory, uint64_t object)
+{
+	return type_flags(memory, python_type_of(memory, object)) & TYPE_IS_DICT;
+}
+
+/* --- dictionaries ------------------------------------------------------------- */
+
+/* The entries behind a dictionary's keys. */
+struct entries {
+	uint64_t address;
+	uint64_t count;
+	uint32_t words; /* of one: hash unless the keys are all strings, key, value */
+};
+
+static int keys_309(const struct python_memory *memory, uint64_t keys, struct entries *entries)
+{
+	uint64_t header[KEYS_309_INDICES / sizeof(uint64_t)], size;
+	int error = python_memory_read(memory, keys, header, sizeof(header));
+
+	if (error)
+		return error;
+	size = header[KEYS_309_SIZE / sizeof(uint64_t)];
+	if (!size || size & (size - 1) || size > 2ull * PYTHON_ITEMS_MAX)
+		return -EBADMSG;
+	*entries = (struct entries){
+		.address = keys + KEYS_309_INDICES + size * (size <= 0xff ? 1 : size <= 0xffff ? 2 : 4),
+		.count = header[KEYS_309_COUNT / sizeof(uint64_t)],
+		.words = 3,
+	};
+	return entries->count > size ? -EBADMSG : 0;
+}
+
+static int keys_311(const struct python_memory *memory, uint64_t keys, struct entries *entries)
+{
+	uint8_t header[KEYS_311_INDICES];
+	int error = python_memory_read(memory, keys, header, sizeof(header));
+
+	if (error)
+		return error;
+	if (header[KEYS_311_LOG_BYTES] > KEYS_LOG_MAX || header[KEYS_311_KIND] > KEYS_KIND_SPLIT)
+		return -EBADMSG;
+	*entries = (struct entries){
+		.address = keys + KEYS_311_INDICES + (1ull << header[KEYS_311_LOG_BYTES]),
+		.words = header[KEYS_311_KIND] == KEYS_KIND_GENERAL ? 3 : 2,
+	};
+	memcpy(&entries->count, header + KEYS_311_COUNT, sizeof(entries->count));
+	return 0;
+}
+
+static int keys_read(const struct python_memory *memory, uint64_t keys, struct entries *entries)
+{
+	int error = memory->layout->dict.keys_format == KEYS_FORMAT_309 ? keys_309(memory, keys, entries)
+	                                                                : keys_311(memory, keys, entries);
+
+	return error ? error : entries->count > PYTHON_ITEMS_MAX ? -EBADMSG : 0;
+}
+
+/* Objects share keys that others may add to: an object has no more values than it had room for when it was made. */
+static uint64_t values_count(const struct python_memory *memory, uint64_t values, uint64_t keys)
+{
+	uint64_t capacity = keys;
+
+	if (memory->layout->dict.first_value)
+		capacity = python_pointer(memory, values) >> (8 * VALUES_CAPACITY) & 0xff;
+	return capacity < keys ? capacity : keys;
+}
+
+/* Keys with their values; these stand in a list of their own (PyDictValues) when `values` is not 0. */
+static int entries_read(const struct python_memory *memory, uint64_t keys, uint64_t values, struct python_item **items)
+{
+	struct entries entries;
+	uint64_t *words, *apart = NULL;
+	int error = keys_read(memory, keys, &entries);
+
+	if (!error && values)
+		entries.count = values_count(memory, values, entries.count);
+	if (error || !entries.count)
+		return error;
+	words = malloc(entries.count * (ENTRY_WORDS_MAX + 1) * sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	error = python_memory_read(memory, entries.address, words, entries.count * entries.words * sizeof(*words));
+	if (!error && values) {
+		apart = words + entries.count * ENTRY_WORDS_MAX;
+		error = python_memory_read(
+			memory, values + memory->layout->dict.first_value, apart, entries.count * sizeof(*apart));
+	}
+	for (uint64_t i = 0; !error && i < entries.count; i++) {
+		const uint64_t *entry = words + i * entries.words + entries.words - 2;
+		struct python_item item = {entry[0], apart ? apart[i] : entry[1]};
+
+		if (item.key && item.value)
+			arrput(*items, item);
+	}
+	free(words);
+	return error;
+}
+
+int python_dict_items(const struct python_memory *memory, uint64_t dict, struct python_item **items)
+{
+	uint64_t keys, values;
+	size_t before = arrlenu(*items);
+	int error;
+
+	if (!python_is_dict(memory, dict))
+		return -EBADMSG;
+	keys = python_pointer(memory, dict + memory->layout->dict.keys);
+	values = python_pointer(memory, dict + memory->layout->dict.values);
+	error = entries_read(memory, keys, values, items);
+	/* One that grew meanwhile has other keys. */
+	if (!error && python_pointer(memory, dict + memory->layout->dict.keys) != keys)
+		error = -EBADMSG;
+	if (error && *items)
+		arrsetlen(*items, before);
+	return error;
+}
+
+/* --- attributes ---------------------------------------------------------------- */
+
+static int values_read(
+	const struct python_memory *memory, uint64_t type, uint64_t values, struct python_item **items)
+{
+	uint64_t keys = python_pointer(memory, type + memory->layout->type.cached_keys);
+
+	return keys ? entries_read(memory, keys, values, items) : 0;
+}
+
+static int inline_values_read(
+	const struct python_memory *memory, uint64_t type, uint64_t object, struct python_item **items)
+{
+	uint64_t size = python_pointer(memory, type + memory->layout->type.basic_size), head;
+
+	if (!(type_flags(memory, type) & TYPE_INLINE_VALUES))
+		return 0;
+	head = python_pointer(memory, object + size);
+	return head >> (8 * VALUES_VALID) & 0xff ? values_read(memory, type, object + size, items) : 0;
+}
+
+int python_attributes(const struct python_memory *memory, uint64_t object, struct python_item **items)
+{
+	uint64_t type = python_type_of(memory, object), dict, values;
+
+	if (!type)
+		return -EBADMSG;
+	if (memory->layout->dict.attributes == ATTRIBUTES_AT_OFFSET ||
+		!(type_flags(memory, type) & TYPE_MANAGED_DICT)) {
+		uint64_t offset = python_pointer(memory, type + memory->layout->type.dict_offset);
+
+		dict = offset && offset < UINT32_MAX ? python_pointer(memory, object + offset) : 0;
+		return dict ? python_dict_items(memory, dict, items) : 0;
+	}
+	dict = python_pointer(memory, object - DICT_BEFORE);
+	switch (memory->layout->dict.attributes) {
+	case ATTRIBUTES_BEFORE:
+		values = python_pointer(memory, object - VALUES_BEFORE);
+		return dict ? python_dict_items(memory, dict, items) : values ? values_read(memory, type, values, items) : 0;
+	case ATTRIBUTES_EITHER:
+		if (dict & VALUES_TAG)
+			return values_read(memory, type, dict + VALUES_TAG, items);
+		return dict ? python_dict_items(memory, dict, items) : 0;
+	default:
+		return dict ? python_dict_items(memory, dict, items) : inline_values_read(memory, type, object, items);
+	}
+}
+
+char *python_text(struct python_memory *memory, uint64_t object)
+{
+	char *text;
+
+	return python_text_read(memory->layout, &memory->types, memory->read, memory->context, object, &text) ? NULL : text;
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Names of modules, and what Python holds storages by. Stacks show which modules
+ * there are (`self` of the frames of nn.Module's call): the tree below a new one
+ * is read out of the target at once. All objects of the interpreter are read when
+ * a running job is attached to, when an optimizer shows up, now and then, and at
+ * the end.
+ *
+ * The capture has the name of a module before the first stack with it. Owners
+ * come behind the events until the moment at which they were read: they wait
+ * until the ring has been emptied once more.
+ */
+#include "record/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/containers.h"
+#include "stream/record.h"
+#include "target/memory.h"
+#include "torch/objects.h"
+
+/* A walk is repeated after so much time, or so many times what it took. */
+#define WALK_NANOSECONDS 1000000000ull
+#define WALK_SHARE 50
+/* What a target shows must not keep us for longer: what is not read by then is left out. */
+#define WALK_NANOSECONDS_MAX 5000000000ull
+
+struct known_object {
+	uint64_t key;   /* address */
+	uint64_t value; /* type */
+};
+
+struct owner {
+	uint64_t time_ns; /* of the walk */
+	struct tensor_argument storage;
+	enum owner_kind kind;
+	char *name;
+};
+
+struct target_objects {
+	struct known_object *modules; /* stb_ds hash map: those that the capture has names of */
+	struct known_object *steppers; /* stb_ds hash map: optimizers, and what else has a method `step` */
+	struct known_object *others;   /* stb_ds hash map: what is no module although it is called like one */
+	struct python_heap heap;       /* count 0: not found */
+	bool heap_missed;              /* that was told */
+	struct owner *owners;        /* stb_ds: that wait */
+	uint64_t walk_next_ns;       /* when the next is due */
+	bool walk_wanted;            /* something new showed up */
+};
+
+struct walk_context {
+	struct session *session;
+	struct target *target;
+	uint64_t time_ns;
+};
+
+static bool objects_are_there(const struct target *target)
+{
+	return target->objects && target->announced && !target->ended;
+}
+
+static int objects_read(void *context, uint64_t address, void *buffer, size_t length)
+{
+	const struct walk_context *walk = context;
+
+	if (monotonic_now() - walk->time_ns > WALK_NANOSECONDS_MAX)
+		return -ETIME;
+	return memory_read(walk->target->process.pid, address, buffer, length);
+}
+
+/* --- code ---------------------------------------------------------------------- */
+
+static bool text_ends(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+
+	return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+enum code_role code_role_of(const struct python_code *code)
+{
+	if (text_ends(code->file, "/torch/nn/modules/module.py") &&
+		(!strcmp(code->name, "_call_impl") || !strcmp(code->name, "_wrapped_call_impl")))
+		return CODE_MODULE_CALL;
+	if (!strcmp(code->name, "step"))
+		return CODE_STEP;
+	return CODE_PLAIN;
+}
+
+/* --- walks ---------------------------------------------------------------------- */
+
+static void module_found(void *context, uint64_t object, uint64_t type, const char *name)
+{
+	struct walk_context *walk = context;
+	struct target_objects *objects = walk->target->objects;
+	ptrdiff_t at = hmgeti(objects->modules, object);
+
+	if (at >= 0 && objects->modules[at].value == type)
+		return;
+	hmput(objects->modules, object, type);
+	capture_check(walk->session, walk->target,
+		capture_writer_module(walk->session->capture, walk->target->index, walk->time_ns, object, name));
+}
+
+static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+{
+	struct walk_context *walk = context;
+	struct owner owner = {.time_ns = walk->time_ns, .storage = *storage, .kind = kind, .name = strdup(name)};
+
+	if (owner.name)
+		arrput(walk->target->objects->owners, owner);
+}
+
+static int walk_begin(struct walk_context *context, struct python_memory *memory, struct objects_visitor *visitor,
+	struct objects_walk **walk)
+{
+	const struct library_plan *python = context->target->libraries[LIBRARY_PYTHON];
+	const struct library_plan *torch = context->target->libraries[LIBRARY_TORCH_CPU];
+
+	if (!python || !python->python || !torch || !torch->torch)
+		return -ENOTSUP;
+	*memory = (struct python_memory){
+		.layout = python->python,
+		.types = context->target->types,
+		.read = objects_read,
+		.context = context,
+	};
+	*visitor = (struct objects_visitor){context, module_found, owner_found};
+	*walk = objects_walk_new(memory, torch->torch, visitor);
+	return *walk ? 0 : -ENOMEM;
+}
+
+static bool heap_find(struct session *session, struct target *target, const struct python_memory *memory)
+{
+	struct target_objects *objects = target->objects;
+	const struct library_plan *python = target->libraries[LIBRARY_PYTHON];
+
+	if (!objects->heap.count &&
+		python_heap_find(memory, target->bias[LIBRARY_PYTHON] + python->python_runtime, &objects->heap) &&
+		!objects->heap_missed) {
+		objects->heap_missed = true;
+		session_tell(session,
+			"pid %d: the lists of Python's garbage collector are not found; only what modules hold that "
+			"are called is known",
+			target->process.pid);
+	}
+	return objects->heap.count;
+}
+
+void objects_walk_all(struct session *session, struct target *target)
+{
+	struct target_objects *objects = target->objects;
+	struct walk_context context = {session, target, monotonic_now()};
+	struct objects_visitor visitor;
+	struct python_memory memory;
+	struct objects_walk *walk;
+	uint64_t took;
+	int error;
+
+	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
+		return;
+	/* Names of modules begin at those that are called, not at those that hold them. */
+	visitor.module = NULL;
+	/* What could not be read then may be readable now. */
+	hmfree(objects->others);
+	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap) : -ENOENT;
+	objects_walk_free(walk);
+	took = monotonic_now() - context.time_ns;
+	objects->walk_wanted = false;
+	objects->walk_next_ns =
+		context.time_ns + (took * WALK_SHARE > WALK_NANOSECONDS ? took * WALK_SHARE : WALK_NANOSECONDS);
+	if (session->options->verbose)
+		session_tell(session, "pid %d: %td owners of storages read in %.1f ms%s", target->process.pid,
+			arrlen(objects->owners), (double)took / 1e6, error ? ", not all" : "");
+}
+
+/* --- stacks ---------------------------------------------------------------------- */
+
+static uint64_t type_now(const struct target *target, uint64_t object)
+{
+	uint64_t type = 0;
+
+	if (!object || memory_read(target->process.pid, object + sizeof(uint64_t), &type, sizeof(type)))
+		return 0;
+	return type;
+}
+
+static bool object_is_known(struct known_object *objects, uint64_t object, uint64_t type)
+{
+	ptrdiff_t at = hmgeti(objects, object);
+
+	return at >= 0 && objects[at].value == type;
+}
+
+/* A module was called. One whose name is not known is the root of a walk of its own. */
+static void module_meet(struct session *session, struct target *target, uint64_t object)
+{
+	struct target_objects *objects = target->objects;
+	struct walk_context context = {session, target, monotonic_now()};
+	uint64_t type = type_now(target, object);
+	struct objects_visitor visitor;
+	struct python_memory memory;
+	struct objects_walk *walk;
+
+	if (!type || object_is_known(objects->modules, object, type) || object_is_known(objects->others, object, type) ||
+		walk_begin(&context, &memory, &visitor, &walk))
+		return;
+	if (objects_walk_modules(walk, object))
+		hmput(objects->others, object, type);
+	objects_walk_free(walk);
+}
+
+static void optimizer_meet(struct target *target, uint64_t object)
+{
+	struct target_objects *objects = target->objects;
+	uint64_t type = type_now(target, object);
+
+	if (!type || object_is_known(objects->steppers, object, type))
+		return;
+	hmput(objects->steppers, object, type);
+	objects->walk_wanted = true;
+}
+
+/* From now on owners are told; where a running job is attached to, all that are there already. */
+static bool objects_begin(struct session *session, struct target *target)
+{
+	static const struct tensor_argument none;
+
+	if (target->objects)
+		return true;
+	if (!target->announced || target->ended || !target->settings.python_thread_slot ||
+		session->options->level != LEVEL_FULL)
+		return false;
+	target->objects = calloc(1, sizeof(*target->objects));
+	if (!target->objects)
+		return false;
+	target->objects->walk_wanted = !target->from_start;
+	target->objects->walk_next_ns = monotonic_now() + WALK_NANOSECONDS;
+	capture_check(session, target,
+		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, ""));
+	return true;
+}
+
+void objects_meet(struct session *session, struct target *target, const struct event *record)
+{
+	struct event_stack stack;
+
+	if (!event_stack_find(record, &stack) || !objects_begin(session, target))
+		return;
+	/* The outermost one first: its class is the head of all names below it. */
+	for (size_t index = stack.frame_count; index-- > 0;) {
+		const struct python_frame *frame = &stack.frames[index];
+		ptrdiff_t at = hmgeti(target->codes, frame->code);
+
+		if (at < 0 || target->codes[at].value == CODE_PLAIN)
+			continue;
+		if (target->codes[at].value == CODE_MODULE_CALL)
+			module_meet(session, target, frame->self);
+		else
+			optimizer_meet(target, frame->self);
+	}
+}
+
+/* --- owners ------------------------------------------------------------------------ */
+
+void owners_keep(struct session *session, struct target *target, uint64_t time_ns)
+{
+	struct target_objects *objects = target->objects;
+	ptrdiff_t left = 0;
+
+	if (!objects_are_there(target))
+		return;
+	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++) {
+		struct owner *owner = &objects->owners[i];
+
+		if (owner->time_ns >= time_ns) {
+			objects->owners[left++] = *owner;
+			continue;
+		}
+		capture_check(session, target,
+			capture_writer_owner(session->capture, target->index, owner->time_ns, owner->kind,
+				&owner->storage, owner->name));
+		free(owner->name);
+	}
+	if (objects->owners)
+		arrsetlen(objects->owners, left);
+}
+
+void objects_follow(struct session *session, struct target *target)
+{
+	const struct target_objects *objects;
+
+	if (!target->from_start)
+		objects_begin(session, target);
+	objects = target->objects;
+	if (objects_are_there(target) && (objects->walk_wanted || monotonic_now() >= objects->walk_next_ns))
+		objects_walk_all(session, target);
+}
+
+void objects_forget(struct target *target)
+{
+	struct target_objects *objects = target->objects;
+
+	if (!objects)
+		return;
+	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++)
+		free(objects->owners[i].name);
+	arrfree(objects->owners);
+	hmfree(objects->modules);
+	hmfree(objects->steppers);
+	hmfree(objects->others);
+	free(objects);
+	target->objects = NULL;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The walk of objects.h. Sources of the layouts: torch/nn/modules/module.py,
+ * torch/optim/optimizer.py, torch/csrc/autograd/python_variable.h (THPVariable),
+ * torch/csrc/autograd/variable.h (AutogradMeta), c10/core/TensorImpl.h, StorageImpl.h.
+ */
+#include "torch/objects.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/containers.h"
+
+/* Bounds of what is not trusted. */
+#define MODULES_MAX (1u << 17)
+#define MODULE_DEPTH_MAX 256
+#define NAME_MAX_BYTES 1024
+#define STATE_MAX (1u << 17) /* parameters of one optimizer */
+
+/* THPVariable: PyObject, then MaybeOwned<Tensor> (a flag and a pointer), or in later versions the pointer alone. */
+#define VARIABLE_FIRST 16
+#define VARIABLE_SECOND 24
+#define VARIABLE_FLAG_MAX 1
+/* AutogradMeta: a table, a std::string, then the gradient. */
+#define AUTOGRAD_GRADIENT 40
+/* DataPtr: pointer, context, deleter, device; then the bytes of the storage. */
+#define DATA_DEVICE 3
+#define DATA_WORDS_MAX 8
+/* A storage is read until it says the same twice. */
+#define STORAGE_TRIES 3
+
+/* What a type makes of its objects. */
+enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_CLASSES };
+
+struct address_set {
+	uint64_t key;
+	bool value;
+};
+
+struct objects_walk {
+	struct python_memory *memory;
+	const struct torch_layout *torch;
+	const struct objects_visitor *visitor;
+	struct address_set *modules; /* stb_ds map: those that were met */
+	struct address_set *held;    /* stb_ds map: TensorImpls that were told */
+	struct {
+		uint64_t key;
+		enum object_class value;
+	} * classes; /* stb_ds map: by type */
+	struct {
+		uint64_t key;
+		char *value;
+	} * parameters; /* stb_ds map: names of parameters by object */
+	struct {
+		uint64_t key;
+		char *value; /* NULL: no text */
+	} * texts; /* stb_ds map: strings by object; keys of dictionaries are the same few */
+};
+
+struct objects_walk *objects_walk_new(
+	struct python_memory *memory, const struct torch_layout *torch, const struct objects_visitor *visitor)
+{
+	struct objects_walk *walk = calloc(1, sizeof(*walk));
+
+	if (walk)
+		*walk = (struct objects_walk){.memory = memory, .torch = torch, .visitor = visitor};
+	return walk;
+}
+
+void objects_walk_free(struct objects_walk *walk)
+{
+	if (!walk)
+		return;
+	for (ptrdiff_t i = 0; i < hmlen(walk->parameters); i++)
+		free(walk->parameters[i].value);
+	for (ptrdiff_t i = 0; i < hmlen(walk->texts); i++)
+		free(walk->texts[i].value);
+	hmfree(walk->modules);
+	hmfree(walk->held);
+	hmfree(walk->classes);
+	hmfree(walk->parameters);
+	hmfree(walk->texts);
+	free(walk);
+}
+
+static enum object_class class_of(struct objects_walk *walk, uint64_t type)
+{
+	/* The first was the name until 2.10. */
+	static const struct {
+		const char *base;
+		enum object_class class;
+	} bases[] = {
+		{"_TensorBase", OBJECT_TENSOR},
+		{"TensorBase", OBJECT_TENSOR},
+		{"Module", OBJECT_MODULE},
+		{"Optimizer", OBJECT_OPTIMIZER},
+	};
+	ptrdiff_t at = hmgeti(walk->classes, type);
+	enum object_class class = OBJECT_OTHER;
+
+	if (at >= 0)
+		return walk->classes[at].value;
+	for (size_t i = 0; class == OBJECT_OTHER && i < sizeof(bases) / sizeof(*bases); i++)
+		if (python_type_derives(walk->memory, type, bases[i].base))
+			class = bases[i].class;
+	hmput(walk->classes, type, class);
+	return class;
+}
+
+/* --- attributes ---------------------------------------------------------------- */
+
+static const char *text_of(struct objects_walk *walk, uint64_t object)
+{
+	ptrdiff_t at = hmgeti(walk->texts, object);
+
+	if (at < 0) {
+		hmput(walk->texts, object, python_text(walk->memory, object));
+		at = hmgeti(walk->texts, object);
+	}
+	return walk->texts[at].value;
+}
+
+/* The value of a name among attributes, 0: it is not there. */
+static uint64_t item_of(struct objects_walk *walk, const struct python_item *items, const char *name)
+{
+	for (size_t i = 0; i < arrlenu(items); i++) {
+		const char *text = text_of(walk, items[i].key);
+
+		if (text && !strcmp(text, name))
+			return items[i].value;
+	}
+	return 0;
+}
+
+static uint64_t attribute_of(struct objects_walk *walk, uint64_t object, const char *name)
+{
+	struct python_item *items = NULL;
+	uint64_t value = python_attributes(walk->memory, object, &items) ? 0 : item_of(walk, items, name);
+
+	arrfree(items);
+	return value;
+}
+
+/* "prefix.name" in `out`; false when it would be longer than any real name. */
+static bool name_join(char out[NAME_MAX_BYTES], const char *prefix, const char *name)
+{
+	int length = snprintf(out, NAME_MAX_BYTES, "%s.%s", prefix, name);
+
+	return length > 0 && length < NAME_MAX_BYTES;
+}
+
+/* --- tensors --------------------------------------------------------------------- */
+
+static bool storage_read_once(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
+{
+	uint64_t words[DATA_WORDS_MAX], storage = python_pointer(walk->memory, tensor + walk->torch->tensor_storage);
+	size_t bytes_at = (size_t)(walk->torch->storage_bytes - walk->torch->storage_data) / sizeof(*words);
+
+	if (!storage || bytes_at >= DATA_WORDS_MAX || bytes_at <= DATA_DEVICE ||
+		python_memory_read(
+			walk->memory, storage + walk->torch->storage_data, words, (bytes_at + 1) * sizeof(*words)))
+		return false;
+	*found = (struct tensor_argument){
+		.data = words[0],
+		.bytes = words[bytes_at] & ((1ull << TENSOR_BYTES_BITS) - 1),
+		.device_type = words[DATA_DEVICE] & 0xff,
+		.device_index = words[DATA_DEVICE] >> 8 & 0xff,
+	};
+	if (found->device_type == DEVICE_CPU)
+		found->device_index = 0;
+	return words[0] && words[bytes_at] && words[bytes_at] == found->bytes;
+}
+
+/* The storage of a TensorImpl, twice the same. */
+static bool storage_read(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
+{
+	for (int tries = 0; tensor && tries < STORAGE_TRIES; tries++) {
+		struct tensor_argument again;
+
+		if (storage_read_once(walk, tensor, found) && storage_read_once(walk, tensor, &again) &&
+			!memcmp(found, &again, sizeof(again)))
+			return true;
+	}
+	return false;
+}
+
+/* The TensorImpl of a Python object, 0: it is no tensor. */
+static uint64_t tensor_of(struct objects_walk *walk, uint64_t object)
+{
+	uint64_t first;
+
+	if (class_of(walk, python_type_of(walk->memory, object)) != OBJECT_TENSOR)
+		return 0;
+	first = python_pointer(walk->memory, object + VARIABLE_FIRST);
+	return first > VARIABLE_FLAG_MAX ? first : python_pointer(walk->memory, object + VARIABLE_SECOND);
+}
+
+static uint64_t gradient_of(const struct objects_walk *walk, uint64_t tensor)
+{
+	uint64_t meta = python_pointer(walk->memory, tensor + walk->torch->tensor_storage + sizeof(uint64_t));
+
+	return meta ? python_pointer(walk->memory, meta + AUTOGRAD_GRADIENT) : 0;
+}
+
+static void owner_tell(struct objects_walk *walk, enum owner_kind kind, uint64_t tensor, const char *name)
+{
+	struct tensor_argument storage;
+
+	/* What is shared has the name of its first holder. */
+	if (hmgeti(walk->held, tensor) >= 0)
+		return;
+	hmput(walk->held, tensor, true);
+	if (storage_read(walk, tensor, &storage))
+		walk->visitor->owner(walk->visitor->context, kind, &storage, name);
+}
+
+/* --- modules --------------------------------------------------------------------- */
+
+static void parameter_walk(struct objects_walk *walk, uint64_t object, const char *name)
+{
+	uint64_t tensor = tensor_of(walk, object);
+
+	if (!tensor)
+		return;
+	if (hmgeti(walk->parameters, object) < 0)
+		hmput(walk->parameters, object, strdup(name));
+	owner_tell(walk, OWNER_PARAMETER, tensor, name);
+	owner_tell(walk, OWNER_GRADIENT, gradient_of(walk, tensor), name);
+}
+
+static void buffer_walk(struct objects_walk *walk, uint64_t object, const char *name)
+{
+	owner_tell(walk, OWNER_BUFFER, tensor_of(walk, object), name);
+}
+
+/* Everything in a dictionary of a module, by name. */
+static void held_walk(struct objects_walk *walk, uint64_t dict, const char *prefix,
+	void (*visit)(struct objects_walk *walk, uint64_t object, const char *name))
+{
+	struct python_item *items = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (dict && !python_dict_items(walk->memory, dict, &items)) {
+		for (size_t i = 0; i < arrlenu(items); i++) {
+			const char *text = text_of(walk, items[i].key);
+
+			if (text && name_join(name, prefix, text))
+				visit(walk, items[i].value, name);
+		}
+	}
+	arrfree(items);
+}
+
+/* A module on the way of the walk. */
+struct step {
+	uint64_t object;
+	char *name;
+	uint32_t depth;
+};
+
+/* A scripted module has its children in an object around the dictionary. */
+static uint64_t children_of(struct objects_walk *walk, const struct python_item *attributes)
+{
+	uint64_t children = item_of(walk, attributes, "_modules");
+
+	if (!children || python_is_dict(walk->memory, children))
+		return children;
+	return attribute_of(walk, children, "_python_modules");
+}
+
+/* Children onto the stack of steps, the first one on top. */
+static void children_push(struct objects_walk *walk, const struct step *parent, uint64_t dict, struct step **steps)
+{
+	struct python_item *items = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (parent->depth < MODULE_DEPTH_MAX && !python_dict_items(walk->memory, dict, &items)) {
+		for (size_t i = arrlenu(items); i-- > 0;) {
+			const char *text = text_of(walk, items[i].key);
+
+			if (text && name_join(name, parent->name, text)) {
+				struct step child = {items[i].value, strdup(name), parent->depth + 1};
+
+				arrput(*steps, child);
+			}
+		}
+	}
+	arrfree(items);
+}
+
+/* One module; what it holds comes before its children. -EBADMSG: it is none. */
+static int module_walk(struct objects_walk *walk, const struct step *step, struct step **steps)
+{
+	uint64_t type = python_type_of(walk->memory, step->object), children;
+	struct python_item *attributes = NULL;
+	int error = class_of(walk, type) == OBJECT_MODULE ? python_attributes(walk->memory, step->object, &attributes)
+	                                                  : -EBADMSG;
+
+	children = error ? 0 : children_of(walk, attributes);
+	if (!children) {
+		arrfree(attributes);
+		return error ? error : -EBADMSG;
+	}
+	hmput(walk->modules, step->object, true);
+	if (walk->visitor->module)
+		walk->visitor->module(walk->visitor->context, step->object, type, step->name);
+	held_walk(walk, item_of(walk, attributes, "_parameters"), step->name, parameter_walk);
+	held_walk(walk, item_of(walk, attributes, "_buffers"), step->name, buffer_walk);
+	children_push(walk, step, children, steps);
+	arrfree(attributes);
+	return 0;
+}
+
+int objects_walk_modules(struct objects_walk *walk, uint64_t root)
+{
+	char name[PYTHON_TYPE_NAME_MAX];
+	struct step *steps = NULL, first = {.object = root};
+	int error = 0;
+
+	if (hmgeti(walk->modules, root) >= 0)
+		return 0;
+	python_type_name(walk->memory, python_type_of(walk->memory, root), name);
+	first.name = strdup(name);
+	arrput(steps, first);
+	while (arrlenu(steps)) {
+		struct step step = arrpop(steps);
+
+		if (step.name && hmgeti(walk->modules, step.object) < 0 && hmlen(walk->modules) < MODULES_MAX) {
+			int result = module_walk(walk, &step, &steps);
+
+			error = step.object == root ? result : error;
+		}
+		free(step.name);
+	}
+	arrfree(steps);
+	return error;
+}
+
+/* --- optimizers -------------------------------------------------------------------- */
+
+/* The tensors that an optimizer keeps for one parameter: "Adam.exp_avg(Model.weight)". */
+static void state_walk(struct objects_walk *walk, const char *optimizer, const struct python_item *entry, size_t place)
+{
+	ptrdiff_t parameter = hmgeti(walk->parameters, entry->key);
+	struct python_item *items = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (python_dict_items(walk->memory, entry->value, &items))
+		return;
+	for (size_t i = 0; i < arrlenu(items); i++) {
+		const char *key = text_of(walk, items[i].key);
+		int length;
+
+		if (!key)
+			continue;
+		if (parameter >= 0 && walk->parameters[parameter].value)
+			length = snprintf(
+				name, sizeof(name), "%s.%s(%s)", optimizer, key, walk->parameters[parameter].value);
+		else
+			length = snprintf(name, sizeof(name), "%s.%s(%zu)", optimizer, key, place);
+		if (length > 0 && (size_t)length < sizeof(name))
+			owner_tell(walk, OWNER_OPTIMIZER, tensor_of(walk, items[i].value), name);
+	}
+	arrfree(items);
+}
+
+static void optimizer_walk(struct objects_walk *walk, uint64_t object)
+{
+	uint64_t state = attribute_of(walk, object, "state");
+	struct python_item *entries = NULL;
+	char name[PYTHON_TYPE_NAME_MAX];
+
+	python_type_name(walk->memory, python_type_of(walk->memory, object), name);
+	if (state && !python_dict_items(walk->memory, state, &entries))
+		for (size_t i = 0; i < arrlenu(entries) && i < STATE_MAX; i++)
+			state_walk(walk, name, &entries[i], i);
+	arrfree(entries);
+}
+
+/* --- the heap ------------------------------------------------------------------------ */
+
+/* What is of interest on the heap, each once, by class. */
+struct found {
+	struct objects_walk *walk;
+	struct address_set *objects[OBJECT_CLASSES]; /* stb_ds maps */
+};
+
+static void object_find(void *context, uint64_t object, uint64_t type)
+{
+	struct found *found = context;
+	enum object_class class = class_of(found->walk, type);
+
+	if (class != OBJECT_OTHER)
+		hmput(found->objects[class], object, true);
+}
+
+/* Modules that are the child of another one. */
+static struct address_set *children_find(struct objects_walk *walk, const struct address_set *modules)
+{
+	struct address_set *children = NULL;
+
+	for (ptrdiff_t i = 0; i < hmlen(modules); i++) {
+		struct python_item *attributes = NULL, *items = NULL;
+		uint64_t dict = python_attributes(walk->memory, modules[i].key, &attributes)
+		                        ? 0
+		                        : children_of(walk, attributes);
+
+		if (dict && !python_dict_items(walk->memory, dict, &items))
+			for (size_t child = 0; child < arrlenu(items); child++)
+				hmput(children, items[child].value, true);
+		arrfree(attributes);
+		arrfree(items);
+	}
+	return children;
+}
+
+static void found_walk(struct objects_walk *walk, const struct found *found)
+{
+	const struct address_set *modules = found->objects[OBJECT_MODULE];
+	struct address_set *children = children_find(walk, modules);
+
+	for (ptrdiff_t i = 0; i < hmlen(modules); i++)
+		if (hmgeti(children, modules[i].key) < 0)
+			objects_walk_modules(walk, modules[i].key);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_OPTIMIZER]); i++)
+		optimizer_walk(walk, found->objects[OBJECT_OPTIMIZER][i].key);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
+		uint64_t tensor = tensor_of(walk, found->objects[OBJECT_TENSOR][i].key);
+
+		if (tensor)
+			owner_tell(walk, OWNER_VARIABLE, tensor, "");
+	}
+	hmfree(children);
+}
+
+int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap)
+{
+	struct found found = {.walk = walk};
+	int error = python_heap_walk(walk->memory, heap, object_find, &found);
+
+	found_walk(walk, &found);
+	for (int class = 0; class < OBJECT_CLASSES; class++)
+		hmfree(found.objects[class]);
+	return error;
+}
