@@ -469,6 +469,27 @@ Test(window, gradient_is_not_seen_in_a_later_operator)
 	cr_expect_eq(block_at(rank, 0x3000)->category, CATEGORY_ACTIVATION);
 }
 
+/* Later versions may append to a record. */
+Test(window, records_longer_than_their_kind_lose_what_is_not_known)
+{
+	struct {
+		struct gradient_event event;
+		uint64_t more[64];
+	} longer = {.event = {.variable = {.data = 0x1000, .bytes = 64}}};
+	uint64_t start;
+
+	capture_begin(true);
+	block_make(0x1000, 0, 0);
+	longer.event.event = event_make(EVENT_GRADIENT, sizeof(longer), 0);
+	memset(longer.more, 0xff, sizeof(longer.more));
+	cr_assert_eq(capture_writer_append(writer, &longer.event.event), 0);
+	start = window_begin();
+	operator_make(0, MM, 0, 0, DATA(0x1000));
+	capture_end();
+	cr_assert_eq(compact_from(start), 0);
+	cr_expect_eq(block_at(rank_read(), 0x1000)->category, CATEGORY_PARAMETER);
+}
+
 /* --- stacks ------------------------------------------------------------------------------- */
 
 Test(window, stack_that_is_only_referred_to_in_the_window_keeps_its_frames)

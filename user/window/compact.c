@@ -134,6 +134,7 @@ static int gradient_keep(struct compaction *compaction, const struct gradient_ev
 {
 	struct gradient_event copy = *event;
 
+	copy.event.size = sizeof(copy); /* a record may be longer than its kind */
 	if (!alive_has(&compaction->alive, event->event.target, &event->variable, number))
 		copy.variable = (struct tensor_argument){0};
 	if (!alive_has(&compaction->alive, event->event.target, &event->gradient, number))
@@ -157,6 +158,7 @@ static int device_allocate_keep(struct compaction *compaction, const struct devi
 			device->allocated > device->alive_bytes ? device->allocated - device->alive_bytes : 0);
 	total = hmget(compaction->totals, key) + event->bytes;
 	hmput(compaction->totals, key, total);
+	copy.head.event.size = (uint32_t)(sizeof(copy.head) + event->frame_count * sizeof(*copy.frames));
 	copy.head.allocated = total;
 	copy.head.reserved = device->reserved;
 	memcpy(copy.frames, event + 1, event->frame_count * sizeof(*copy.frames));
@@ -168,6 +170,7 @@ static int segment_keep(struct compaction *compaction, const struct segment_even
 {
 	struct segment_event copy = *event;
 
+	copy.event.size = sizeof(copy);
 	if (kept->address) {
 		copy.address = kept->address;
 		copy.result = SEGMENT_RETURNED;
