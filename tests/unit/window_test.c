@@ -469,6 +469,35 @@ Test(window, gradient_is_not_seen_in_a_later_operator)
 	cr_expect_eq(block_at(rank, 0x3000)->category, CATEGORY_ACTIVATION);
 }
 
+Test(window, owners_and_modules_are_kept_while_what_they_name_is_there)
+{
+	const struct tensor_argument none = {0}, weight = {.data = 0x1000, .bytes = 64},
+				     gone = {.data = 0x900000, .bytes = 64};
+	const struct rank *rank;
+	uint64_t start;
+
+	capture_begin(true);
+	code_make(0x100, "/usr/lib/torch/nn/modules/module.py");
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, ""), 0);
+	cr_assert_eq(capture_writer_module(writer, 0, now, 0x5000, "Model.layer"), 0);
+	block_make(0x1000, 11, 0x100);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, "x"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &weight, "Model.layer.weight"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, "y"), 0);
+	noise_make(5);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &gone, "nothing"), 0);
+	start = window_begin();
+	operator_make(0, MM, 0, 0, DATA(0x1000));
+	capture_end();
+	cr_assert_eq(compact_from(start), 0);
+	rank = rank_read();
+	cr_expect_eq(arrlenu(rank->blocks), 1);
+	cr_expect_eq(block_at(rank, 0x1000)->category, CATEGORY_PARAMETER);
+	cr_expect_str_eq(block_at(rank, 0x1000)->owner, "Model.layer.weight");
+	cr_expect_eq(records_count(CAPTURE_OWNER), 2, "that owners are told, and the closest one");
+	cr_expect_eq(records_count(CAPTURE_MODULE), 1);
+}
+
 /* Later versions may append to a record. */
 Test(window, records_longer_than_their_kind_lose_what_is_not_known)
 {

@@ -26,7 +26,7 @@ static void definition_drop(struct definition *definition)
 {
 	if (!definition || --definition->references)
 		return;
-	arrfree(definition->codes);
+	arrfree(definition->meanings);
 	free(definition);
 }
 
@@ -42,9 +42,12 @@ static struct definition *definition_new(
 	definition->record = alive->records;
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		ptrdiff_t code = hmgeti(alive->codes, number_key(record->target, stack->frames[i].code));
+		ptrdiff_t module = hmgeti(alive->modules, number_key(record->target, stack->frames[i].self));
 
 		if (code >= 0)
-			arrput(definition->codes, alive->codes[code].value);
+			arrput(definition->meanings, alive->codes[code].value);
+		if (module >= 0)
+			arrput(definition->meanings, alive->modules[module].value);
 	}
 	return definition;
 }
@@ -230,6 +233,7 @@ static struct storage *storage_of_argument(struct alive *alive, uint16_t target,
 		return NULL;
 	storage = storage_make(alive, key);
 	storage->birth = alive->records;
+	storage->birth_time_ns = 0; /* older than the trace */
 	storage->used = true;
 	return storage;
 }
@@ -261,6 +265,7 @@ static int storage_begin(struct alive *alive, struct strand *strand, const struc
 	storage_end(storage);
 	*storage = (struct storage){
 		.birth = alive->records,
+		.birth_time_ns = event->time_ns,
 		.bytes = bytes,
 		.maker = operation_keep(strand_innermost(strand)),
 		.stack = definition_keep(stack),
@@ -423,6 +428,7 @@ static int event_take(struct alive *alive, const struct event *event)
 {
 	struct target *target = &hmgetp(alive->targets, event->target)->value;
 	struct strand *strand = strand_find(alive, event);
+	struct definition *definition;
 	struct storage_key key;
 
 	if (!strand)
@@ -479,8 +485,27 @@ static int event_take(struct alive *alive, const struct event *event)
 		arrput(alive->always, alive->records);
 		return 0;
 	default:
-		return 0;
+		/* Others may tell a stack. */
+		return stack_take(alive, strand, event, &definition);
 	}
+}
+
+/* As the model's memory_owner: the closest owner counts, of equal ones the last. */
+static void owner_take(struct alive *alive, const struct owner_record *record)
+{
+	struct storage *storage;
+
+	if (record->kind == OWNER_NONE) {
+		hmgetp(alive->targets, record->event.target)->value.owners = alive->records;
+		return;
+	}
+	storage = storage_of_argument(alive, record->event.target, &record->storage);
+	if (!storage || storage->birth_time_ns > record->event.time_ns ||
+		(storage->bytes && record->storage.bytes > storage->bytes) ||
+		(storage->holder && storage->holder < record->kind))
+		return;
+	storage->owner = alive->records;
+	storage->holder = record->kind;
 }
 
 static int target_take(struct alive *alive, const struct text_record *record)
@@ -553,6 +578,13 @@ int alive_take(struct alive *alive, const struct event *record)
 		hmput(alive->codes, number_key(record->target, ((const struct code_record *)record)->code),
 			alive->records);
 		return 0;
+	case CAPTURE_MODULE:
+		hmput(alive->modules, number_key(record->target, ((const struct module_record *)record)->object),
+			alive->records);
+		return 0;
+	case CAPTURE_OWNER:
+		owner_take(alive, (const void *)record);
+		return 0;
 	case CAPTURE_SYMBOL:
 		symbol_take(alive, (const void *)record);
 		return 0;
@@ -603,6 +635,7 @@ void alive_clear(struct alive *alive)
 	hmfree(alive->segments);
 	hmfree(alive->strands);
 	hmfree(alive->codes);
+	hmfree(alive->modules);
 	hmfree(alive->symbols);
 	hmfree(alive->names);
 	hmfree(alive->flags);

@@ -17,11 +17,11 @@
 /* As in the cache of the BPF programs (bpf/thread.h), which sends a stack without its frames while it is in there. */
 #define STACK_SLOTS 1024
 
-/* Frames of a stack, and the code objects that they meant then. */
+/* Frames of a stack, and the code objects and modules that they meant then. */
 struct definition {
 	uint32_t references;
 	uint64_t identity, record;
-	uint64_t *codes; /* stb_ds: records */
+	uint64_t *meanings; /* stb_ds: records */
 	bool listed;
 };
 
@@ -48,12 +48,15 @@ struct storage_key {
 
 struct storage {
 	uint64_t birth; /* the record that made it, or used it first; 0: dead */
+	uint64_t birth_time_ns;
 	uint64_t bytes; /* that its allocator counts for it; 0: older than the capture */
+	uint64_t owner; /* the last record of its closest owner */
 	struct operation *maker, *lift;
 	struct definition *stack;
 	uint64_t resize, request;
 	uint64_t variable, gradient; /* the last gradient for it, and with it */
 	struct operation *stored[2]; /* the operators that came next */
+	uint8_t holder;              /* enum owner_kind of that owner */
 	bool used;
 };
 
@@ -99,7 +102,7 @@ struct strand {
 };
 
 struct target {
-	uint64_t first, last, loss; /* records */
+	uint64_t first, last, loss, owners; /* records; the last: from which on owners are told */
 	bool from_start, ended, active;
 };
 
@@ -133,6 +136,10 @@ struct alive {
 		struct number_key key; /* address of a code object */
 		uint64_t value;
 	} * codes;
+	struct {
+		struct number_key key; /* address of a module */
+		uint64_t value;
+	} * modules;
 	struct {
 		struct number_key key; /* address of native code */
 		uint64_t value;

@@ -18,8 +18,8 @@ static void definition_list(struct kept **list, struct definition *definition)
 		return;
 	definition->listed = true;
 	record_list(list, definition->record, KEPT_STACK);
-	for (size_t i = 0; i < arrlenu(definition->codes); i++)
-		record_list(list, definition->codes[i], KEPT_WHOLE);
+	for (size_t i = 0; i < arrlenu(definition->meanings); i++)
+		record_list(list, definition->meanings[i], KEPT_WHOLE);
 }
 
 /* An operator, those around it, and what says of them whether they ran themselves. */
@@ -42,6 +42,7 @@ static void storage_list(struct kept **list, const struct storage *storage)
 	record_list(list, storage->birth, KEPT_WHOLE);
 	record_list(list, storage->resize, KEPT_WHOLE);
 	record_list(list, storage->request, KEPT_WHOLE);
+	record_list(list, storage->owner, KEPT_WHOLE);
 	record_list(list, storage->variable, KEPT_WHOLE);
 	record_list(list, storage->gradient, KEPT_WHOLE);
 	operation_list(list, storage->maker);
@@ -99,12 +100,15 @@ static void names_list(struct kept **list, const struct alive *alive)
 		record_list(list, alive->names[i].value, KEPT_WHOLE);
 	for (ptrdiff_t i = 0; i < hmlen(alive->codes); i++)
 		record_list(list, alive->codes[i].value, KEPT_WHOLE);
+	for (ptrdiff_t i = 0; i < hmlen(alive->modules); i++)
+		record_list(list, alive->modules[i].value, KEPT_WHOLE);
 	for (ptrdiff_t i = 0; i < hmlen(alive->symbols); i++)
 		record_list(list, alive->symbols[i].value, KEPT_WHOLE);
 	for (ptrdiff_t i = 0; i < hmlen(alive->targets); i++) {
 		record_list(list, alive->targets[i].value.first, KEPT_WHOLE);
 		record_list(list, alive->targets[i].value.last, KEPT_WHOLE);
 		record_list(list, alive->targets[i].value.loss, KEPT_WHOLE);
+		record_list(list, alive->targets[i].value.owners, KEPT_WHOLE);
 	}
 	for (size_t i = 0; i < arrlenu(alive->always); i++)
 		record_list(list, alive->always[i], KEPT_WHOLE);
