@@ -519,6 +519,28 @@ Test(window, records_longer_than_their_kind_lose_what_is_not_known)
 	cr_expect_eq(block_at(rank_read(), 0x1000)->category, CATEGORY_PARAMETER);
 }
 
+Test(window, gradient_for_a_leaf_that_is_gone_counts_only_where_owners_are_not_told)
+{
+	const struct tensor_argument none = {0};
+	uint64_t start;
+
+	for (int told = 0; told < 2; told++) {
+		capture_begin(true);
+		if (told)
+			cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, ""), 0);
+		block_make(0x1000, 0, 0);
+		block_make(0x2000, 0, 0);
+		gradient_make(0x1000, 0x2000);
+		operator_make(0, RELU, 0, 0, NO_DATA);
+		release(0, 0x1000);
+		start = window_begin();
+		operator_make(0, MM, 0, 0, DATA(0x2000));
+		capture_end();
+		cr_assert_eq(compact_from(start), 0);
+		cr_expect_eq(block_at(rank_read(), 0x2000)->category, told ? CATEGORY_ACTIVATION : CATEGORY_GRADIENT);
+	}
+}
+
 /* --- stacks ------------------------------------------------------------------------------- */
 
 Test(window, stack_that_is_only_referred_to_in_the_window_keeps_its_frames)

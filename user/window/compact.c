@@ -129,15 +129,21 @@ static int tensors_keep(struct compaction *compaction, const struct tensors_even
 	return copy.head.tensor_count ? record_keep(compaction, &copy.head.event) : 0;
 }
 
-/* Either of the two may be gone. */
+/*
+ * Either of the two may be gone. A leaf that is gone was no parameter, for which
+ * alone gradients count where owners are told.
+ */
 static int gradient_keep(struct compaction *compaction, const struct gradient_event *event, uint64_t number)
 {
 	struct gradient_event copy = *event;
+	bool told;
 
 	copy.event.size = sizeof(copy); /* a record may be longer than its kind */
 	if (!alive_has(&compaction->alive, event->event.target, &event->variable, number))
 		copy.variable = (struct tensor_argument){0};
-	if (!alive_has(&compaction->alive, event->event.target, &event->gradient, number))
+	told = hmget(compaction->alive.targets, event->event.target).owners > 0;
+	if (!alive_has(&compaction->alive, event->event.target, &event->gradient, number) ||
+		(told && !copy.variable.data))
 		copy.gradient = (struct tensor_argument){0};
 	return record_keep(compaction, &copy.event);
 }
