@@ -155,9 +155,8 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.phase = (uint8_t)stack_phase(&target->stacks[collective.stack], event->event.flags);
 	collective.mode = (uint8_t)stack_mode(&target->stacks[collective.stack]);
 	collective.group = group_find(target, event);
-	collective.sequence = collective_is_common(&collective)
-				      ? target->result.groups[collective.group].collectives++
-				      : SEQUENCE_NONE;
+	collective.sequence = collective_is_common(&collective) ? target->result.groups[collective.group].collectives++
+	                                                        : SEQUENCE_NONE;
 	collective.input_elements = event->input_elements;
 	collective.output_elements = event->output_elements;
 	collective.input_bytes = bytes_of(event->input_elements, event->element_type, tensors, event->input_shown);

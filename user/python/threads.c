@@ -196,8 +196,7 @@ static int files_visit(const struct python_image *image, uint64_t state, void *c
 	return 0;
 }
 
-void python_files_visit(
-	const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
 {
 	struct files_visit all = {visit, context};
 
