@@ -57,6 +57,9 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 static const char *const mode_names[] = {
 	[MODE_EAGER] = "eager", [MODE_FUNCTIONAL] = "functional", [MODE_COMPILED] = "compiled"};
 
+/* Of one process; more are counted with the last one. */
+#define GROUPS_MAX 1024
+
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 static uint8_t element_bytes(uint8_t type)
@@ -99,6 +102,8 @@ static uint32_t group_find(struct target_state *target, const struct collective_
 		if (groups[i - 1].address == group.address && groups[i - 1].rank == group.rank &&
 			groups[i - 1].size == group.size)
 			return (uint32_t)(i - 1);
+	if (arrlenu(groups) == GROUPS_MAX)
+		return GROUPS_MAX - 1;
 	arrput(target->result.groups, group);
 	return (uint32_t)arrlenu(target->result.groups) - 1;
 }

@@ -48,18 +48,18 @@ static struct member *members_of(const struct model *model)
 
 	for (size_t i = 0; i < arrlenu(model->order); i++) {
 		struct target_state *target = model->order[i];
+		size_t first = arrlenu(members);
 
 		for (uint32_t group = 0; group < arrlenu(target->result.groups); group++) {
 			struct member member = {.target = target, .group = group};
 
 			for (uint32_t j = 0; j < group; j++)
 				member.ordinal += target->result.groups[j].size == target->result.groups[group].size;
-			for (uint32_t j = 0; j < arrlenu(target->result.collectives); j++)
-				if (target->result.collectives[j].group == group &&
-					collective_is_common(&target->result.collectives[j]))
-					arrput(member.collectives, j);
 			arrput(members, member);
 		}
+		for (uint32_t j = 0; j < arrlenu(target->result.collectives); j++)
+			if (collective_is_common(&target->result.collectives[j]))
+				arrput(members[first + target->result.collectives[j].group].collectives, j);
 	}
 	return members;
 }

@@ -181,8 +181,7 @@ static void file_read(const struct python_image *image, uint64_t frame, char fil
 	file[length] = '\0';
 }
 
-void python_files_visit(
-	const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
 {
 	uint64_t state = 0, frame;
 	char file[FILE_BYTES_MAX];

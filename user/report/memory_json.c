@@ -58,7 +58,8 @@ static const char *const LIMITATIONS[] = {
 	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
 	"that "                                                                                                        \
 	"need them."
-#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), are not in this report."
+#define LIMITATION_CHILDREN                                                                                            \
+	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
