@@ -41,7 +41,7 @@ union record {
 	struct out_of_memory_event exhausted;
 	struct launch_event launch;
 	struct collective_event collective;
-	char bytes[sizeof(struct operator_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
+	char bytes[sizeof(struct collective_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
 static void require(bool truth)
