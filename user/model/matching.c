@@ -57,7 +57,7 @@ static struct member *members_of(const struct model *model)
 				member.ordinal += target->result.groups[j].size == target->result.groups[group].size;
 			arrput(members, member);
 		}
-		for (uint32_t j = 0; j < arrlenu(target->result.collectives); j++)
+		for (uint32_t j = 0; members && j < arrlenu(target->result.collectives); j++)
 			if (collective_is_common(&target->result.collectives[j]))
 				arrput(members[first + target->result.collectives[j].group].collectives, j);
 	}
