@@ -234,11 +234,11 @@ struct collective {
 	uint64_t time_ns;
 	uint64_t input_elements, output_elements, input_bytes, output_bytes;
 	uint64_t input_address, output_address; /* of the first storage, 0: none */
-	uint64_t skew_ns; /* between the first and the last rank that began it */
-	uint64_t wait_ns; /* from when this rank began it until the last one did */
-	uint32_t group;   /* index into rank.groups */
-	uint32_t sequence; /* number on the group, SEQUENCE_NONE: a send or receive */
-	uint32_t stack;    /* index into rank.stacks */
+	uint64_t skew_ns;                       /* between the first and the last rank that began it */
+	uint64_t wait_ns;                       /* from when this rank began it until the last one did */
+	uint32_t group;                         /* index into rank.groups */
+	uint32_t sequence;                      /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;                         /* index into rank.stacks */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
@@ -247,8 +247,8 @@ struct collective {
 	int32_t peer;           /* root or other rank in the group, -1: none */
 	uint8_t kind;           /* enum collective_kind */
 	uint8_t operation, element_type;
-	uint8_t mode;  /* enum collective_mode */
-	uint8_t phase; /* enum phase */
+	uint8_t mode;   /* enum collective_mode */
+	uint8_t phase;  /* enum phase */
 	bool in_bucket; /* of a bucket of gradients */
 	bool differs;   /* ranks began it with different kinds or sizes */
 };

@@ -63,7 +63,8 @@ static const char *const LIMITATIONS[] = {
 	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
 	"that "                                                                                                        \
 	"need them."
-#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
+#define LIMITATION_CHILDREN                                                                                            \
+	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_WINDOW                                                                                              \
 	"Only a window of the trace was kept: before live.window.since_ns there are only the blocks that were alive "  \
