@@ -51,7 +51,7 @@ struct python_position {
  */
 #define TENSORS_SIZE (EVENT_TENSORS_MAX * sizeof(struct tensor_argument))
 #define RECORD_TAIL_SIZE (TENSORS_SIZE + EVENT_FRAMES_MAX * sizeof(struct python_frame))
-#define RECORD_HEAD_SIZE sizeof(struct device_allocate_event) /* the largest head with a tail */
+#define RECORD_HEAD_SIZE sizeof(struct collective_event) /* the largest head with a tail */
 
 struct record_buffer {
 	__u8 head[RECORD_HEAD_SIZE];
@@ -117,7 +117,10 @@ struct thread_state {
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
-	__u64 python_holder;             /* address of the word that held the innermost frame at the last look */
+	struct call_frame collective;    /* the last one that the thread began, of `group` */
+	struct call_frame bucket;        /* Reducer::all_reduce_bucket */
+	__u64 group;
+	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 

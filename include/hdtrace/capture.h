@@ -47,8 +47,10 @@ enum capture_kind {
 	CAPTURE_LOSS = 260,     /* struct loss_record: losses of a target so far; the last one counts */
 	CAPTURE_END = 261,      /* JSON object: the trace of a target ended, and why */
 	CAPTURE_SYMBOL = 262,   /* struct symbol_record: what lies at an address of native code */
-	CAPTURE_MODULE = 263,   /* struct module_record: name of an object */
-	CAPTURE_OWNER = 264,    /* struct owner_record: what holds a storage */
+	CAPTURE_STACK = 263,    /* struct stack_record: frames of a stack, whose own record was dropped */
+	CAPTURE_WINDOW = 264,   /* struct window_record: older records were dropped on purpose */
+	CAPTURE_MODULE = 265,   /* struct module_record: name of an object */
+	CAPTURE_OWNER = 266,    /* struct owner_record: what holds a storage */
 };
 
 /* CAPTURE_SESSION, CAPTURE_TARGET, CAPTURE_END: text, padded with NUL to 8 bytes. */
@@ -103,6 +105,22 @@ struct symbol_record {
 	__u32 offset; /* of the address in the function */
 	__u16 library_length, name_length;
 	char bytes[];
+};
+
+/* Of the thread event.thread_id; event.flags has what is missing. Followed by python_frame[frame_count], innermost
+ * first. */
+struct stack_record {
+	struct event event;
+	__u64 stack;
+	__u16 frame_count;
+	__u16 reserved[3];
+};
+
+/* Of all targets; the last one counts. What was alive at since_ns is kept, and little else from before. */
+struct window_record {
+	struct event event;
+	__u64 since_ns;
+	__u64 dropped_records, dropped_bytes; /* altogether, decompressed */
 };
 
 /*

@@ -33,13 +33,14 @@ enum event_kind {
 	EVENT_INVOKED = 11,   /* struct invoked_event: becomes an operator_event */
 	EVENT_CODE = 12,      /* struct code_event: becomes a code_record of capture.h */
 	EVENT_INFERENCE = 13, /* struct event: inference mode begins, operators skip the levels of autograd */
-	/* Memory of devices: kinds 32 to 63. */
+	/* Memory of devices: kinds 32 to 47. Work of several ranks: kinds 48 to 63. */
 	EVENT_DEVICE_ALLOCATE = 32, /* struct device_allocate_event */
 	EVENT_DEVICE_FREE = 33,     /* struct device_free_event */
 	EVENT_DEVICE_REQUEST = 34,  /* struct device_request_event: what an allocation was made for */
 	EVENT_SEGMENT = 35,         /* struct segment_event: a call of a driver or its runtime for memory */
 	EVENT_OUT_OF_MEMORY = 36,   /* struct out_of_memory_event */
 	EVENT_LAUNCH = 37,          /* struct launch_event: a kernel, or a graph of them, goes to a device */
+	EVENT_COLLECTIVE = 48,      /* struct collective_event */
 	EVENT_KERNEL_KINDS,         /* kinds from here on are made in user space: capture.h */
 };
 
@@ -249,6 +250,48 @@ struct launch_event {
 	__u64 function;     /* address of the host's stub of the kernel, 0: only a handle is known */
 };
 
+enum collective_kind {
+	COLLECTIVE_ALL_REDUCE,
+	COLLECTIVE_BROADCAST,
+	COLLECTIVE_REDUCE,
+	COLLECTIVE_ALL_GATHER,
+	COLLECTIVE_REDUCE_SCATTER,
+	COLLECTIVE_ALL_TO_ALL,
+	COLLECTIVE_GATHER,
+	COLLECTIVE_SCATTER,
+	COLLECTIVE_SEND,
+	COLLECTIVE_RECEIVE,
+	COLLECTIVE_BARRIER,
+	COLLECTIVE_KINDS,
+};
+
+enum collective_flag {
+	COLLECTIVE_BUCKET = 1 << 0, /* of a bucket of gradients (c10d::Reducer) */
+};
+
+#define COLLECTIVE_NO_OPERATION 255
+
+/*
+ * A rank begins a collective. Followed by tensor_argument[tensor_count], inputs
+ * first, then python_frame[frame_count].
+ */
+struct collective_event {
+	struct event event;
+	__u64 group; /* address of the process group */
+	__u64 stack;
+	__u64 input_elements, output_elements; /* of all tensors; 0 when the layout is not known */
+	__s32 rank, size;                      /* in the group, and of it; -1: unknown */
+	__s32 peer;                            /* root, or the other rank; -1: none, or any */
+	__u16 input_count, output_count;       /* tensors */
+	__u16 tensor_count, frame_count;       /* that follow */
+	__u16 input_shown;                     /* of tensor_count, the inputs */
+	__u8 kind;                             /* enum collective_kind */
+	__u8 operation;                        /* c10d::ReduceOp::RedOpType, COLLECTIVE_NO_OPERATION */
+	__u8 element_type;                     /* c10::ScalarType; 255: unknown */
+	__u8 flags;                            /* enum collective_flag */
+	__u8 reserved[6];
+};
+
 /* Either may have data 0 when it could not be read. */
 struct gradient_event {
 	struct event event;
@@ -334,5 +377,6 @@ EVENT_ASSERT_SIZE(struct device_request_event, 56);
 EVENT_ASSERT_SIZE(struct segment_event, 80);
 EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
 EVENT_ASSERT_SIZE(struct launch_event, 32);
+EVENT_ASSERT_SIZE(struct collective_event, 88);
 
 #endif

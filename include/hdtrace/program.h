@@ -111,6 +111,24 @@ struct segment_call {
 	__u8 pooled;  /* memory from a pool of the driver, in the order of a stream */
 };
 
+/* How a collective has its tensors: a pointer to each of these. */
+enum collective_form {
+	COLLECTIVE_TENSOR, /* at::Tensor */
+	COLLECTIVE_LIST,   /* std::vector<at::Tensor> */
+	COLLECTIVE_LISTS,  /* std::vector<std::vector<at::Tensor>> */
+};
+
+/* What a method of a process group does, and in which argument it has what: as in segment_call. */
+struct collective_call {
+	__u8 kind; /* enum collective_kind */
+	__u8 inputs, input_form;
+	__u8 outputs, output_form;
+	__u8 options; /* pointer to them */
+	__u8 reduces; /* they have a reduce operation */
+	__u8 rooted;  /* they have a root */
+	__u8 peer;    /* the other rank, itself an argument */
+};
+
 struct hook_description {
 	__u16 operator_;    /* index of the operator's name */
 	__u8 hook;          /* enum operator_hook */
@@ -122,6 +140,7 @@ struct hook_description {
 		struct hook_argument arguments[HOOK_ARGUMENTS_MAX];
 		struct usdt_operand malloc_values[USDT_MALLOC_VALUES]; /* of a USDT point */
 		struct segment_call segment;
+		struct collective_call collective;
 		__u8 launched; /* place of the kernel's stub, as in segment_call */
 	};
 };
@@ -168,8 +187,9 @@ struct target_settings {
 	__u16 bytes_length, bytes_data;
 
 	__u16 tensor_storage;
-	__u16 storage_data;  /* StorageImpl -> pointer to its first byte */
-	__u16 storage_bytes; /* from storage_data on */
+	__u16 tensor_elements; /* TensorImpl::numel_, with the type of the elements behind it; 0: unknown */
+	__u16 storage_data;    /* StorageImpl -> pointer to its first byte */
+	__u16 storage_bytes;   /* from storage_data on */
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */

@@ -4,6 +4,7 @@ Each function takes a harness.Report and fails with the first row that is wrong.
 """
 import os
 import re
+from decimal import Decimal
 
 from harness import SCHEMA, check, check_equal, skip
 from reference import MEMORY_FIELDS
@@ -88,13 +89,13 @@ def check_plot(row, start, end, persistent):
     check(PLOT.match(row["start_plot_time_stamp"]) or row["type"] == "Workspace",
           f"start_plot_time_stamp {row['start_plot_time_stamp']!r}")
     if row["start_plot_time_stamp"]:
-        check(start < float(row["start_plot_time_stamp"]) < start + 1, "start_plot_time_stamp outside its task")
+        check(start < Decimal(row["start_plot_time_stamp"]) < start + 1, "start_plot_time_stamp outside its task")
     if persistent:
         check_equal(row["end_plot_time_stamp"], "", "end_plot_time_stamp of a persistent block")
     else:
         last = end - 1 if row["type"] == "Workspace" else end
         check(PLOT.match(row["end_plot_time_stamp"]), f"end_plot_time_stamp {row['end_plot_time_stamp']!r}")
-        check(last < float(row["end_plot_time_stamp"]) < last + 1, "end_plot_time_stamp outside its task")
+        check(last < Decimal(row["end_plot_time_stamp"]) < last + 1, "end_plot_time_stamp outside its task")
 
 
 def check_users(row, start, end):

@@ -7,9 +7,9 @@ from harness import COMPLETE, FAILED, PYTHON, TOP, USAGE, check, check_equal, te
 
 VERBS = ("record", "run", "report", "doctor")
 OPTIONS = {
-    "record": ("--pid", "--output", "--duration", "--steps", "--level", "--ring-size", "--all-blocks", "--pool-name",
+    "record": ("--pid", "--output", "--duration", "--steps", "--until-oom", "--window", "--level", "--ring-size", "--all-blocks", "--pool-name",
                "--hooks", "--format", "--stats", "--quiet", "--verbose"),
-    "run": ("--output", "--duration", "--steps", "--level", "--ring-size", "--all-blocks", "--pool-name", "--hooks",
+    "run": ("--output", "--duration", "--steps", "--until-oom", "--window", "--level", "--ring-size", "--all-blocks", "--pool-name", "--hooks",
             "--format", "--stats", "--quiet", "--verbose"),
     "report": ("--output", "--format", "--pool-name", "--empty-users", "--all-blocks"),
     "doctor": ("--pid", "--json"),
@@ -43,7 +43,7 @@ def test_version_is_a_name_and_a_number(context):
 
 @test(each=("no arguments", "unknown verb", "unknown option", "no pid", "run without a command", "unknown level",
             "negative duration", "report without input", "duration that is no number", "steps without stacks",
-            "too large a ring"), needs_bpf=False)
+            "too large a ring", "too small a window", "window that is no size", "window of a whole trace"), needs_bpf=False)
 def test_usage_error(context, what):
     arguments = {
         "no arguments": (), "unknown verb": ("frobnicate",), "unknown option": ("-p", "1", "--frobnicate"),
@@ -52,6 +52,9 @@ def test_usage_error(context, what):
         "duration that is no number": ("-p", "1", "-d", "soon"),
         "steps without stacks": ("-p", "1", "--steps", "3", "--level", "lite"),
         "too large a ring": ("-p", "1", "--ring-size", "2G"),
+        "too small a window": ("-p", "1", "--until-oom", "--window", "1023K"),
+        "window that is no size": ("-p", "1", "--until-oom", "--window", "0"),
+        "window of a whole trace": ("-p", "1", "--window", "64M"),
     }[what]
     process = context.run(context.hdtrace, *arguments)
     check_equal((process.code, process.out), (USAGE, ""), f"exit code and stdout of {process}")

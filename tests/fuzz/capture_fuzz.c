@@ -33,9 +33,18 @@ static void look(struct model *model, const void *bytes, size_t length)
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json)
 {
 	look(model, json, strlen(json));
-	if (rank < 0)
+	if (rank < RANK_UNKNOWN)
 		abort();
 	model->sum += target + from_start;
+	return 0;
+}
+
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job)
+{
+	look(model, job, strlen(job));
+	if (parent < -1 || strchr(job, '/'))
+		abort();
+	model->sum += target + forked;
 	return 0;
 }
 
@@ -85,6 +94,12 @@ int model_event(struct model *model, const struct event *event)
 	} else if (event->kind == EVENT_GRADIENT) {
 		look(model, event, sizeof(struct gradient_event));
 	}
+	return 0;
+}
+
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	model->sum += since_ns + dropped_records + dropped_bytes;
 	return 0;
 }
 

@@ -14,14 +14,14 @@ import torch.distributed as distributed
 LATE_SECONDS = 0.2
 
 
-def launch(backend, ranks):
+def launch_program(program, backend, ranks, *arguments):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
                    "USE_LIBUV": "0", "GLOO_SOCKET_IFNAME": "lo"}
-    started = [subprocess.Popen([sys.executable, __file__, backend], env={**environment, "RANK": str(rank),
-                                                                           "LOCAL_RANK": str(rank)})
+    started = [subprocess.Popen([sys.executable, program, backend, *arguments],
+                                env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
                for rank in range(ranks)]
     return max(process.wait() for process in started)
 
@@ -70,5 +70,5 @@ def work(backend):
 
 if __name__ == "__main__":
     if len(sys.argv) == 3:
-        sys.exit(launch(sys.argv[1], int(sys.argv[2])))
+        sys.exit(launch_program(__file__, sys.argv[1], int(sys.argv[2])))
     work(sys.argv[1])

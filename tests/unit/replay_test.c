@@ -31,6 +31,13 @@ int model_target(struct model *model, uint16_t target, int32_t rank, bool from_s
 	return 0;
 }
 
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job)
+{
+	if (parent >= 0 || forked || *job)
+		fprintf(model->calls, "family %u parent %d forked %d job %s\n", target, parent, forked, job);
+	return 0;
+}
+
 int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags)
 {
 	fprintf(model->calls, "name %u %u %s %u\n", target, index, name, flags);
@@ -73,6 +80,12 @@ int model_event(struct model *model, const struct event *event)
 {
 	fprintf(model->calls, "event %u %" PRIu64 "\n", event->kind, (uint64_t)event->time_ns);
 	return model->fail;
+}
+
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	fprintf(model->calls, "window %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", since_ns, dropped_records, dropped_bytes);
+	return 0;
 }
 
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)
@@ -230,7 +243,7 @@ Test(replay, a_stack_is_told_outermost_first_and_before_its_event)
 	take_code(0, 0x1000, "/job/train.py", "main");
 	take_code(0, 0x2000, "/job/model.py", "forward");
 	take_operator(5, 77, frames, 2, EVENT_STACK);
-	cr_assert_str_eq(told(), "target 0 rank 0 start 0 {}\n"
+	cr_assert_str_eq(told(), "target 0 rank -1 start 0 {}\n"
 				 "stack 0 77: /job/train.py:12 main self 0 /job/model.py:11 forward self 7\n"
 				 "event 1 5\n");
 }
@@ -487,7 +500,7 @@ Test(replay, records_of_a_target_that_was_not_announced_are_dropped_and_counted)
 Test(replay, a_description_that_is_no_json_object_counts_as_an_empty_one)
 {
 	take_text(CAPTURE_TARGET, 4, "{\"rank\":5");
-	cr_assert_str_eq(told(), "target 4 rank 4 start 0 {}\n");
+	cr_assert_str_eq(told(), "target 4 rank -1 start 0 {}\n");
 	cr_assert_eq(replay_counts(replay)->targets_unnamed, 1);
 }
 
@@ -578,7 +591,7 @@ Test(replay, a_whole_file_gives_a_complete_result)
 	cr_assert_str_eq(result.session, "{\"v\":1}");
 	cr_assert_eq(result.counts.records, 4);
 	cr_assert_gt(result.header.start_real_time_ns, 0);
-	cr_assert_str_eq(told(), "target 0 rank 0 start 0 {}\nevent 4 6\nend 0 {}\n");
+	cr_assert_str_eq(told(), "target 0 rank -1 start 0 {}\nevent 4 6\nend 0 {}\n");
 	replay_result_clear(&result);
 	replay_result_clear(&result);
 }

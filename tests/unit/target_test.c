@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,11 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
+#include "target/identity.h"
 #include "target/maps.h"
 #include "target/memory.h"
 #include "target/process.h"
+#include "target/tree.h"
 
 /* --- maps ------------------------------------------------------------------------ */
 
@@ -256,4 +259,103 @@ Test(memory, is_read_whole_or_not_at_all)
 	cr_assert_arr_eq(copy, "contents", 8);
 	cr_assert_eq(memory_read(getpid(), (uintptr_t)(pages + page - 4), copy, 8), -EFAULT, "half of it is there");
 	cr_assert_eq(memory_read(getpid(), 0, copy, 8), -EFAULT);
+}
+
+/* --- identity ---------------------------------------------------------------------- */
+
+static struct identity identity_of(const char *environment, size_t size)
+{
+	struct process process = {.environment = (char *)environment, .environment_size = size};
+	struct identity identity;
+
+	identity_read(&process, &identity);
+	return identity;
+}
+
+#define IDENTITY(environment) identity_of(environment, sizeof(environment))
+
+Test(identity, is_what_each_launcher_says)
+{
+	const struct identity identities[] = {
+		IDENTITY("RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=1"),
+		IDENTITY("OMPI_COMM_WORLD_RANK=3\0OMPI_COMM_WORLD_SIZE=8\0OMPI_COMM_WORLD_LOCAL_RANK=1"),
+		IDENTITY("PMI_RANK=3\0PMI_SIZE=8\0MPI_LOCALRANKID=1"),
+		IDENTITY("SLURM_PROCID=3\0SLURM_NTASKS=8\0SLURM_LOCALID=1"),
+	};
+	static const char *const sources[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		cr_assert_eq(identities[i].rank, 3, "%s", sources[i]);
+		cr_assert_eq(identities[i].world_size, 8, "%s", sources[i]);
+		cr_assert_eq(identities[i].local_rank, 1, "%s", sources[i]);
+		cr_assert_str_eq(identities[i].rank_source, sources[i]);
+		cr_assert_str_eq(identities[i].fault, "");
+	}
+}
+
+Test(identity, of_mindspore_and_pmix)
+{
+	cr_assert_eq(IDENTITY("RANK_ID=2\0RANK_SIZE=4").rank, 2);
+	cr_assert_eq(IDENTITY("RANK_ID=2\0RANK_SIZE=4").world_size, 4);
+	cr_assert_eq(IDENTITY("PMIX_RANK=5").rank, 5);
+	cr_assert_eq(IDENTITY("PMIX_RANK=5").world_size, IDENTITY_UNKNOWN);
+}
+
+Test(identity, is_unknown_without_a_launcher)
+{
+	struct identity identity = IDENTITY("PATH=/bin\0LOCAL_RANKS=4");
+
+	cr_assert_eq(identity.rank, IDENTITY_UNKNOWN);
+	cr_assert_null(identity.rank_source);
+	cr_assert_str_eq(identity.job, "");
+	cr_assert_str_eq(identity.fault, "");
+}
+
+Test(identity, out_of_range_is_told_by_name_and_not_used)
+{
+	struct identity identity = IDENTITY("RANK=8\0WORLD_SIZE=8");
+
+	cr_assert_eq(identity.rank, IDENTITY_UNKNOWN);
+	cr_assert_str_eq(identity.fault, "RANK is 8, which is not below WORLD_SIZE, 8; it is not used");
+	identity = IDENTITY("RANK=-1\0WORLD_SIZE=8");
+	cr_assert_eq(identity.rank, IDENTITY_UNKNOWN);
+	cr_assert_str_eq(identity.fault, "RANK is -1, which is not a number from 0 on; it is not used");
+	identity = IDENTITY("RANK=0\0WORLD_SIZE=0");
+	cr_assert_eq(identity.rank, 0);
+	cr_assert_str_eq(identity.fault, "WORLD_SIZE is 0, which is not a number from 1 on; it is not used");
+	identity = IDENTITY("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=x");
+	cr_assert_eq(identity.local_rank, IDENTITY_UNKNOWN);
+	cr_assert_str_eq(identity.fault, "LOCAL_RANK is x, which is not a number from 0 on; it is not used");
+}
+
+Test(identity, names_a_job_as_a_folder)
+{
+	cr_assert_str_eq(IDENTITY("TORCHELASTIC_RUN_ID=../a b").job, "job_.._a_b");
+	cr_assert_str_eq(IDENTITY("TORCHELASTIC_RUN_ID=none\0SLURM_JOB_ID=17").job, "job_17");
+	cr_assert_str_eq(IDENTITY("SLURM_JOB_ID=17").job_source, "SLURM_JOB_ID");
+	cr_assert_str_eq(IDENTITY("MASTER_PORT=29500").job, "job_29500");
+}
+
+/* --- tree -------------------------------------------------------------------------- */
+
+Test(tree, has_every_process_with_its_parent)
+{
+	pid_t child = fork();
+	struct process_entry *entries;
+	bool found = false;
+
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	cr_assert_eq(processes_read(&entries), 0);
+	for (ptrdiff_t i = 0; i < arrlen(entries); i++) {
+		found |= entries[i].pid == child && entries[i].parent == getpid();
+		cr_assert(!i || entries[i - 1].pid < entries[i].pid);
+	}
+	cr_assert(found);
+	cr_assert_eq(process_namespace_pid(child), child);
+	arrfree(entries);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }

@@ -73,6 +73,10 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.node_entered;
 	case PROGRAM_GRADIENT:
 		return tracer->skeleton->progs.gradient_accumulated;
+	case PROGRAM_COLLECTIVE:
+		return tracer->skeleton->progs.collective_begun;
+	case PROGRAM_BUCKET:
+		return tracer->skeleton->progs.bucket_reduced;
 	case PROGRAM_FINALIZED:
 		return tracer->skeleton->progs.interpreter_finalized;
 	case PROGRAMS:

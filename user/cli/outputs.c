@@ -166,7 +166,7 @@ static void nothing_tell(const struct rank *rank)
 	fprintf(stderr, "; rank_%d_memory.json says more\n", rank->rank);
 }
 
-static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
+static int rank_write_into(const struct rank *rank, const char *folder, const struct output_options *options)
 {
 	FILE *out = options->summary_to_stderr ? stderr : stdout;
 	int error = report_rank(rank, &options->report, options->formats, folder);
@@ -187,6 +187,61 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	error = report_summary(rank, out);
 	fprintf(out, "reports     %s/rank_%d/\n\n", folder, rank->rank);
 	return error == -EIO ? 0 : error;
+}
+
+/* Ranks of several jobs are kept apart: FOLDER/JOB/rank_N. */
+static int rank_write(const struct rank *rank, const char *folder, const struct output_options *options)
+{
+	char *job_folder = *rank->job ? path_join(folder, rank->job) : NULL;
+	int error;
+
+	if (*rank->job && !job_folder)
+		return -ENOMEM;
+	error = job_folder ? folder_make(job_folder, NULL) : 0;
+	if (!error)
+		error = rank_write_into(rank, job_folder ? job_folder : folder, options);
+	else
+		fprintf(stderr, "hdtrace: cannot write to the folder %s: %s\n", job_folder, strerror(-error));
+	free(job_folder);
+	return error;
+}
+
+static int job_write(
+	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
+{
+	char *job_folder = path_join(folder, ranks[0]->job);
+	char *path = job_folder ? path_join(job_folder, "job.json") : NULL;
+	int error = path ? 0 : -ENOMEM;
+
+	if (!error && options->formats & REPORT_JSON)
+		error = report_job_json(ranks, count, path);
+	if (error)
+		fprintf(stderr, "hdtrace: cannot write %s: %s\n", path ? path : "job.json", strerror(-error));
+	else if (!options->quiet)
+		report_job_summary(ranks, count, options->summary_to_stderr ? stderr : stdout);
+	free(path);
+	free(job_folder);
+	return error;
+}
+
+/* Ranks come by job; one alone needs no comparison. */
+static int jobs_write(const struct model *model, const char *folder, const struct output_options *options)
+{
+	size_t count = model_rank_count(model), first = 0;
+	const struct rank **ranks = NULL;
+	int error = 0;
+
+	for (size_t index = 0; index < count; index++)
+		arrput(ranks, model_rank(model, index));
+	for (size_t index = 1; !error && index <= count; index++) {
+		if (index < count && !strcmp(ranks[index]->job, ranks[first]->job))
+			continue;
+		if (index - first > 1)
+			error = job_write(ranks + first, index - first, folder, options);
+		first = index;
+	}
+	arrfree(ranks);
+	return error;
 }
 
 static void capture_tell(const char *capture, const struct replay_result *result)
@@ -230,6 +285,8 @@ int outputs_write(const char *capture, const char *folder, const struct output_o
 			status = STATUS_LOST;
 		error = rank_write(rank, folder, options);
 	}
+	if (!error)
+		error = jobs_write(model, folder, options);
 	if (!error && !model_rank_count(model)) {
 		fprintf(stderr, "hdtrace: %s holds no traced process\n", capture);
 		error = -ENODATA;

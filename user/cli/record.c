@@ -13,9 +13,11 @@
 
 #define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */
 #define RING_SIZE_MAX (1ull << 30)
+#define WINDOW_DEFAULT (256ull << 20)
+#define WINDOW_MIN (1ull << 20) /* a chunk of a capture takes some 100 KiB, names of operators as much */
 #define FOLDER_DEFAULT "hdtrace-out"
 
-enum option_key { KEY_STEPS = KEY_VERB, KEY_LEVEL, KEY_RING_SIZE, KEY_HOOKS, KEY_STATS };
+enum option_key { KEY_STEPS = KEY_VERB, KEY_LEVEL, KEY_RING_SIZE, KEY_HOOKS, KEY_STATS, KEY_UNTIL_OOM, KEY_WINDOW };
 
 struct arguments {
 	struct record_options record;
@@ -28,6 +30,9 @@ struct arguments {
 	{"output", 'o', "FOLDER", 0, "where everything goes (" FOLDER_DEFAULT ")", 0},                                 \
 		{"duration", 'd', "SECONDS", 0, "stop after so long", 0},                                              \
 		{"steps", KEY_STEPS, "N", 0, "stop after N completed optimizer steps", 0},                             \
+		{"until-oom", KEY_UNTIL_OOM, NULL, 0, "stop when a device runs out of memory", 0},                     \
+		{"window", KEY_WINDOW, "BYTES", 0,                                                                     \
+			"with --until-oom: keep the capture below about so much, without what is older (256M)", 0},    \
 		{"level", KEY_LEVEL, "LEVEL", 0,                                                                       \
 			"full (default), or lite: operators and blocks without users, phases and Python stacks", 0},   \
 		{"hooks", KEY_HOOKS, "SET", 0, "operator hooks: auto (default), plain or sparse", 0},                  \
@@ -45,7 +50,8 @@ struct arguments {
 	}
 
 static const struct argp_option options_record[] = {
-	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace", 0},
+	{"pid", 'p', "PID[,PID...]", 0,
+		"the processes to trace, with all that they started; all: every one that has PyTorch", 0},
 	COMMON_OPTIONS,
 	{0},
 };
@@ -66,12 +72,16 @@ static bool number_parse(const char *text, double *number)
 
 static error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state)
 {
+	if (!strcmp(text, "all")) {
+		options->all_pids = true;
+		return 0;
+	}
 	for (const char *at = text; *at;) {
 		char *end;
 		long pid = strtol(at, &end, 10);
 
 		if (end == at || pid <= 0 || pid > 4194304 /* the kernel's PID_MAX_LIMIT */ || (*end && *end != ','))
-			argp_error(state, "-p takes process ids with commas between them, not %s", text);
+			argp_error(state, "-p takes process ids with commas between them, or all, not %s", text);
 		if (options->pid_count == RECORD_PIDS_MAX)
 			argp_error(state, "at most %d processes can be given", RECORD_PIDS_MAX);
 		options->pids[options->pid_count++] = (pid_t)pid;
@@ -130,6 +140,30 @@ static error_t ring_size_parse(const char *text, struct record_options *options,
 	return 0;
 }
 
+static error_t window_parse(const char *text, struct record_options *options, struct argp_state *state)
+{
+	if (!size_parse(text, &options->window) || options->window < WINDOW_MIN)
+		argp_error(state, "--window is a size from 1M on, not %s", text);
+	return 0;
+}
+
+/* Options that rest on others, when all are known. */
+static void options_check(struct arguments *arguments, struct argp_state *state)
+{
+	struct record_options *options = &arguments->record;
+
+	if (arguments->run && !options->command)
+		argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
+	if (!arguments->run && !options->pid_count && !options->all_pids)
+		argp_error(state, "which process? -p PID");
+	if (options->steps && options->level == LEVEL_LITE)
+		argp_error(state, "--steps does not work with --level lite: steps are known from Python stacks");
+	if (options->window && !options->until_oom)
+		argp_error(state, "--window goes with --until-oom: other traces keep everything");
+	if (options->until_oom && !options->window)
+		options->window = WINDOW_DEFAULT;
+}
+
 static error_t option_parse(int key, char *text, struct argp_state *state)
 {
 	struct arguments *arguments = state->input;
@@ -154,6 +188,11 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		return hooks_parse(text, &arguments->record, state);
 	case KEY_RING_SIZE:
 		return ring_size_parse(text, &arguments->record, state);
+	case KEY_UNTIL_OOM:
+		arguments->record.until_oom = true;
+		return 0;
+	case KEY_WINDOW:
+		return window_parse(text, &arguments->record, state);
 	case KEY_STATS:
 		arguments->record.statistics = true;
 		return 0;
@@ -173,13 +212,7 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		pids_sort(&arguments->record);
-		if (arguments->run && !arguments->record.command)
-			argp_error(state, "which command? hdtrace run [options] -- COMMAND ...");
-		if (!arguments->run && !arguments->record.pid_count)
-			argp_error(state, "which process? -p PID");
-		if (arguments->record.steps && arguments->record.level == LEVEL_LITE)
-			argp_error(
-				state, "--steps does not work with --level lite: steps are known from Python stacks");
+		options_check(arguments, state);
 		return 0;
 	}
 	return output_option_parse(key, text, &arguments->output, state);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const PHASE_NAMES[PHASES] = {
 	[PHASE_INITIALIZATION] = "initialization",
@@ -74,6 +75,8 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->releases);
 	arrfree(rank->out_of_memories);
 	arrfree(rank->kernels);
+	arrfree(rank->groups);
+	arrfree(rank->collectives);
 	arrfree(rank->symbols);
 }
 
@@ -142,6 +145,8 @@ static struct target_state *target_new(const struct model *model, uint16_t index
 	target->all_blocks = model->options.all_blocks;
 	target->choice = &model->options.devices;
 	target->result.target = index;
+	target->parent = -1;
+	target->job = target->result.job = "";
 	arrput(target->devices, (struct device_state){.device.type = DEVICE_CPU});
 	arrput(target->stacks, empty);
 	arrput(target->stack_known, true);
@@ -274,6 +279,9 @@ static int event_send(struct target_state *target, const struct event *event)
 	case EVENT_GRADIENT:
 		return event_has(event, sizeof(struct gradient_event)) ? memory_gradient(target, (const void *)event)
 		                                                       : -EINVAL;
+	case EVENT_COLLECTIVE:
+		return event_has(event, sizeof(struct collective_event)) ? collective_begin(target, (const void *)event)
+		                                                         : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;
@@ -289,6 +297,13 @@ static int event_send(struct target_state *target, const struct event *event)
 	}
 }
 
+/* Launchers and loaders of data run operators too, but neither of these. */
+static bool event_trains(const struct event *event)
+{
+	return event->kind == EVENT_GRADIENT || event->kind == EVENT_COLLECTIVE ||
+	       (event->kind == EVENT_OPERATOR && event->flags & EVENT_BACKWARD);
+}
+
 int model_event(struct model *model, const struct event *event)
 {
 	struct target_state *target = target_find(model, event->target);
@@ -300,7 +315,14 @@ int model_event(struct model *model, const struct event *event)
 	if (!target->result.event_count++)
 		target->result.first_time_ns = event->time_ns;
 	target->result.last_time_ns = event->time_ns;
+	target->trained |= event_trains(event);
 	return event_send(target, event);
+}
+
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
+{
+	model->window = (struct window){since_ns, dropped_records, dropped_bytes};
+	return 0;
 }
 
 int model_module(struct model *model, uint16_t target, uint64_t object, const char *name)
@@ -348,7 +370,7 @@ uint32_t model_steps(const struct model *model)
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
 		const struct target_state *target = model->targets[i];
 
-		if (!target)
+		if (!target || !target_is_rank(model, target))
 			continue;
 		if (target->steps < slowest)
 			slowest = target->steps;
@@ -360,10 +382,27 @@ uint32_t model_steps(const struct model *model)
 	return slowest != UINT32_MAX ? slowest : 0;
 }
 
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job)
+{
+	struct target_state *state = target_find(model, target);
+
+	if (!state || model->finished)
+		return 0;
+	/* Only from older to newer: there is no way round in circles. */
+	state->parent = parent >= 0 && parent < target ? parent : -1;
+	state->forked = forked;
+	state->job = model_text(model, job);
+	return 0;
+}
+
 static int target_compare(const void *left, const void *right)
 {
 	const struct target_state *a = *(struct target_state *const *)left, *b = *(struct target_state *const *)right;
 
+	int jobs = strcmp(a->result.job, b->result.job);
+
+	if (jobs)
+		return jobs;
 	if (a->result.rank != b->result.rank)
 		return a->result.rank < b->result.rank ? -1 : 1;
 	return (a->target > b->target) - (a->target < b->target);
@@ -377,15 +416,18 @@ int model_finish(struct model *model)
 		return -EINVAL;
 	model->finished = true;
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
-		if (!model->targets[i])
+		if (!model->targets[i] || !target_is_rank(model, model->targets[i]))
 			continue;
+		model->targets[i]->result.window = model->window;
 		error = target_finish(model, model->targets[i]);
 		if (error)
 			return error;
 		arrput(model->order, model->targets[i]);
 	}
+	ranks_number(model);
 	if (model->order)
 		qsort(model->order, arrlenu(model->order), sizeof(*model->order), target_compare);
+	collectives_match(model);
 	return 0;
 }
 

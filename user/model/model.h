@@ -212,9 +212,65 @@ struct kernel {
 	uint64_t launches;
 };
 
+/* A capture of which older records were dropped on purpose; since_ns 0: none were. */
+struct window {
+	uint64_t since_ns; /* from here on everything is there */
+	uint64_t dropped_records, dropped_bytes;
+};
+
+#define RANK_UNKNOWN (-1)
+
+/* A communicator, as one rank knows it. */
+struct group {
+	uint64_t address;     /* of its object */
+	int32_t rank, size;   /* -1: unknown */
+	uint32_t collectives; /* how many were begun */
+};
+
+enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
+
+#define SEQUENCE_NONE UINT32_MAX
+
+/* A collective, send or receive that a rank began. */
+struct collective {
+	uint64_t time_ns;
+	uint64_t input_elements, output_elements, input_bytes, output_bytes;
+	uint64_t input_address, output_address; /* of the first storage, 0: none */
+	uint64_t skew_ns;                       /* between the first and the last rank that began it */
+	uint64_t wait_ns;                       /* from when this rank began it until the last one did */
+	uint32_t group;                         /* index into rank.groups */
+	uint32_t sequence;                      /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;                         /* index into rank.stacks */
+	uint32_t thread_id;
+	uint32_t step;
+	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
+	int32_t last_rank;      /* the last to begin it */
+	int32_t absent_rank;    /* the first of the group that did not, RANK_UNKNOWN: none */
+	int32_t peer;           /* root or other rank in the group, -1: none */
+	uint8_t kind;           /* enum collective_kind */
+	uint8_t operation, element_type;
+	uint8_t mode;   /* enum collective_mode */
+	uint8_t phase;  /* enum phase */
+	bool in_bucket; /* of a bucket of gradients */
+	bool differs;   /* ranks began it with different kinds or sizes */
+};
+
+/* "" where unknown. */
+const char *collective_kind_name(const struct collective *collective);      /* "all_reduce" */
+const char *collective_operation_name(const struct collective *collective); /* "sum" */
+const char *collective_type_name(const struct collective *collective);      /* "float32" */
+const char *collective_mode_name(const struct collective *collective);      /* "eager" */
+/* Is it one that all ranks of the group begin? */
+bool collective_is_common(const struct collective *collective);
+
+/* Where a rank's number comes from. */
+enum rank_source { RANK_OF_LAUNCHER, RANK_OF_COMMUNICATOR, RANK_OF_ORDER };
+
 struct rank {
 	uint16_t target;
 	int32_t rank;            /* place in the job */
+	uint8_t rank_source;     /* enum rank_source */
+	const char *job;         /* its name, "" unless there are several jobs */
 	const char *target_json; /* the CAPTURE_TARGET text, for metadata, or NULL */
 	const char *end_json;    /* the CAPTURE_END text, or NULL */
 
@@ -235,6 +291,8 @@ struct rank {
 	struct segment_release *releases;      /* stb_ds */
 	struct out_of_memory *out_of_memories; /* stb_ds, the first of them */
 	struct kernel *kernels;                /* stb_ds, in order of the first launch */
+	struct group *groups;                  /* stb_ds, in order of the first collective */
+	struct collective *collectives;        /* stb_ds, in order */
 	struct symbol *symbols;                /* stb_ds, by address */
 	uint64_t segment_failures, out_of_memory_count;
 	uint64_t unknown_segment_frees;
@@ -247,6 +305,7 @@ struct rank {
 	uint64_t untracked_bytes;  /* of those, still alive at the end */
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
 	struct event_counters loss;
+	struct window window;
 	uint64_t stacks_cut, arguments_cut;
 	bool from_start;  /* traced since before its first operator */
 	bool owners_told; /* what Python holds was read: a leaf is not more than its owner says */
@@ -263,8 +322,16 @@ struct model;
 struct model *model_new(const struct model_options *options); /* NULL: no memory; options may be NULL */
 void model_free(struct model *model);
 
-/* A target; `from_start`: it is traced since before its first operator. A second call corrects the first. */
+/*
+ * A target; `rank`: what its launcher says, RANK_UNKNOWN: nothing; `from_start`: it is traced since before its first
+ * operator. A second call corrects the first.
+ */
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json);
+/*
+ * Where a target comes from: the target that started it (-1: none), whether it forked and did no exec, and the name of
+ * its job ("": unknown; copied). Without a call, from nowhere.
+ */
+int model_family(struct model *model, uint16_t target, int32_t parent, bool forked, const char *job);
 int model_operator_name(struct model *model, uint16_t target, uint16_t index, const char *name, uint32_t flags);
 /* What lies at an address of native code; the texts are copied. */
 int model_symbol(
@@ -287,17 +354,21 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
  * record is shorter than the lists it announces.
  */
 int model_event(struct model *model, const struct event *event);
+/* Of all targets; the last call counts. */
+int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes);
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters);
 int model_end(struct model *model, uint16_t target, const char *json);
 /* Once; afterwards only the functions below. */
 int model_finish(struct model *model);
 
-/* Completed optimizer steps of the slowest target that is not at its end (of all, when all are); before model_finish
- * too. 0 without targets. */
+/*
+ * Completed optimizer steps of the slowest rank that is not at its end (of all, when all are); before model_finish
+ * too. 0 without ranks.
+ */
 uint32_t model_steps(const struct model *model);
 
 size_t model_rank_count(const struct model *model);
-const struct rank *model_rank(const struct model *model, size_t index); /* by rank, after model_finish */
+const struct rank *model_rank(const struct model *model, size_t index); /* by job and rank, after model_finish */
 
 /* After model_finish: the symbol of an address, NULL when it is not known. */
 const struct symbol *rank_symbol(const struct rank *rank, uint64_t address);

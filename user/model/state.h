@@ -234,11 +234,17 @@ struct target_state {
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
 
+	int32_t parent;  /* index of the target that started it, -1: none */
+	bool forked;     /* it did no exec since */
+	bool trained;    /* it ran a backward pass */
+	const char *job; /* model_text, "": unknown */
+
 	struct rank result; /* counters from the start on, the rest at the end */
 };
 
 struct model {
 	struct model_options options;
+	struct window window;
 	struct target_state **targets; /* stb_ds, by index; NULL: not announced */
 	struct target_state **order;   /* stb_ds, after model_finish: by rank */
 	struct {
@@ -250,6 +256,17 @@ struct model {
 
 /* The one copy of a text that the model keeps. */
 const char *model_text(struct model *model, const char *text);
+
+/* job.c */
+/* Is it a rank, as far as is known: not a launcher of ranks, nor what a rank started for other work? */
+bool target_is_rank(const struct model *model, const struct target_state *target);
+/* Give each rank its number and its job. */
+void ranks_number(struct model *model);
+
+/* collective.c */
+int collective_begin(struct target_state *target, const struct collective_event *event);
+/* matching.c: after the ranks have their numbers. */
+void collectives_match(struct model *model);
 
 /* stack.c */
 void stack_classify(struct stack *stack);

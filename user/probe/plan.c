@@ -11,6 +11,7 @@
 #include <hdtrace/capture.h>
 
 #include "containers/containers.h"
+#include "probe/collective_calls.h"
 #include "probe/device_calls.h"
 #include "probe/operator_hooks.h"
 #include "probe/python_plan.h"
@@ -21,6 +22,7 @@
 #include "torch/operators.h"
 
 #define CALL_BYTES 5 /* call rel32 */
+#define BUCKET_SYMBOL "_ZN4c10d7Reducer17all_reduce_bucketE"
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 #define UNDEFINED_TENSOR_SYMBOL "_ZN3c1019UndefinedTensorImpl10_singletonE"
 #define UNDEFINED_TABLE_SYMBOL "_ZTVN3c1019UndefinedTensorImplE"
@@ -215,6 +217,66 @@ static int device_calls_plan(struct library_plan *plan)
 	return error;
 }
 
+/* --- collectives ------------------------------------------------------------------ */
+
+static int collective_plan(struct library_plan *plan, const char *name, enum program_kind program,
+	const struct collective_call *call, bool *found)
+{
+	struct plan_point point = {.program = program, .described = true};
+	const struct elf_symbol *symbol = function_find(plan->elf, name);
+	struct entry_place place;
+	int error;
+
+	*found = symbol != NULL;
+	if (!symbol)
+		return 0;
+	error = entry_find(plan->elf, symbol->address, symbol->size, &place);
+	if (!error)
+		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
+	if (error)
+		return error;
+	point.description.stack_adjust = (int16_t)place.stack_bytes;
+	point.description.collective = *call;
+	arrput(plan->points, point);
+	return 0;
+}
+
+static int collective_class_plan(struct library_plan *plan, const char *class_name)
+{
+	char symbol[COLLECTIVE_SYMBOL_BYTES];
+	size_t count, found = 0;
+	const struct collective_method *methods = collective_methods(&count);
+	int error = 0;
+
+	for (size_t index = 0; !error && index < count; index++) {
+		bool there;
+
+		collective_symbol(class_name, methods[index].name, symbol);
+		error = collective_plan(plan, symbol, PROGRAM_COLLECTIVE, &methods[index].call, &there);
+		found += there;
+	}
+	if (found)
+		plan_find(plan, true, false, NULL, "%zu collectives of %s", found, class_name);
+	return error;
+}
+
+/* A library without torch.distributed has none of them, which is no fault. */
+static int collectives_plan(struct library_plan *plan)
+{
+	static const struct collective_call none;
+	enum library_role library;
+	const char *class_name;
+	bool found;
+	int error = 0;
+
+	for (size_t index = 0; !error && (class_name = collective_class(index, &library)); index++)
+		if (library == plan->role)
+			error = collective_class_plan(plan, class_name);
+	if (!error && plan->role == LIBRARY_TORCH_CPU)
+		error = collective_plan(plan, BUCKET_SYMBOL, PROGRAM_BUCKET, &none, &found);
+	return error;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
 	const struct catalogue_usdt *usdt_rows;
@@ -232,6 +294,8 @@ static int catalogue_plan(struct library_plan *plan)
 			error = usdt_plan(plan, &usdt_rows[index]);
 	if (!error && calls_devices(plan->role))
 		error = returns_plan(plan);
+	if (!error)
+		error = collectives_plan(plan);
 	return error ? error : device_calls_plan(plan);
 }
 

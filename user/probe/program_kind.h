@@ -18,6 +18,8 @@ enum program_kind {
 	PROGRAM_LAUNCHED,
 	PROGRAM_NODE, /* autograd.bpf.c */
 	PROGRAM_GRADIENT,
+	PROGRAM_COLLECTIVE, /* collective.bpf.c */
+	PROGRAM_BUCKET,
 	PROGRAM_FINALIZED, /* process.bpf.c */
 	PROGRAMS,
 };

@@ -156,6 +156,76 @@ static int frames_check(const struct python_image *image)
 	return look.frame ? -EBADMSG : look.thread ? 0 : -ENOENT;
 }
 
+/* --- files ---------------------------------------------------------------------- */
+
+#define FILE_BYTES_MAX 512
+
+/* The list of an interpreter's threads begins with the newest. */
+static int state_keep(const struct python_image *image, uint64_t state, void *context)
+{
+	(void)image;
+	*(uint64_t *)context = state;
+	return 0;
+}
+
+/* "" when it cannot be read. */
+static void file_read(const struct python_image *image, uint64_t frame, char file[FILE_BYTES_MAX])
+{
+	uint64_t code = pointer_at(image, frame + image->layout->frame.code) & ~(uint64_t)image->layout->frame.tag_mask;
+	uint64_t text = code ? pointer_at(image, code + image->layout->code.file) : 0;
+	uint64_t length = text ? pointer_at(image, text + image->layout->text.length) : 0;
+
+	if (!length || length >= FILE_BYTES_MAX ||
+		image->read(image->context, text + image->layout->text.ascii_data, file, length))
+		length = 0;
+	file[length] = '\0';
+}
+
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
+{
+	uint64_t state = 0, frame;
+	char file[FILE_BYTES_MAX];
+	bool ended = false;
+
+	threads_walk(image, state_keep, &state);
+	frame = innermost_frame(image, state);
+	for (unsigned int count = 0; frame && !ended && count < FRAMES_MAX; count++) {
+		file_read(image, frame, file);
+		ended = *file && visit(context, file);
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+}
+
+/* --- the main thread --------------------------------------------------------------- */
+
+static struct python_spot spot_read(const struct python_image *image, uint64_t frame)
+{
+	const struct python_layout *layout = image->layout;
+	struct python_spot spot = {
+		.code = pointer_at(image, frame + layout->frame.code) & ~(uint64_t)layout->frame.tag_mask,
+		.instruction = pointer_at(image, frame + layout->frame.instruction),
+	};
+
+	if (layout->frame.index_unit)
+		spot.instruction = spot.code + (uint32_t)spot.instruction * (uint64_t)layout->frame.index_unit;
+	return spot;
+}
+
+size_t python_main_stack(const struct python_image *image, struct python_spot *spots, size_t room)
+{
+	uint64_t state = 0, frame;
+	size_t count = 0;
+
+	threads_walk(image, state_keep, &state);
+	frame = innermost_frame(image, state);
+	for (unsigned int looked = 0; frame && count < room && looked < FRAMES_MAX; looked++) {
+		if (!frame_is_of_c(image, frame))
+			spots[count++] = spot_read(image, frame);
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+	return count;
+}
+
 /* --- both ----------------------------------------------------------------------- */
 
 int python_threads_find(const struct python_image *image, uint32_t *slot)

@@ -34,4 +34,19 @@ struct python_image {
 int python_threads_find(const struct python_image *image, uint32_t *slot);
 const char *python_threads_error(int error);
 
+/*
+ * The file names of the frames of the main thread, innermost first, as far as they
+ * are short and ASCII; nonzero ends the visit.
+ */
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context);
+
+/* Where a frame stands. */
+struct python_spot {
+	uint64_t code;        /* PyCodeObject */
+	uint64_t instruction; /* as in struct python_frame */
+};
+
+/* The frames of the main thread, innermost first, at most `room`; returns how many. It runs on meanwhile. */
+size_t python_main_stack(const struct python_image *image, struct python_spot *spots, size_t room);
+
 #endif

@@ -18,6 +18,7 @@ static void command_exec(char **command, const struct command_setting *setting, 
 	char byte;
 
 	setpriority(PRIO_PROCESS, 0, setting->nice);
+	setrlimit(RLIMIT_NOFILE, &setting->files);
 	sigprocmask(SIG_SETMASK, &setting->mask, NULL);
 	signal(SIGPIPE, setting->pipe_handler);
 	if (read(gate, &byte, 1) != 1)

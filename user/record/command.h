@@ -4,6 +4,7 @@
 #define HDTRACE_RECORD_COMMAND_H
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "record/recorder.h"
@@ -12,6 +13,7 @@
 struct command_setting {
 	sigset_t mask;
 	sighandler_t pipe_handler; /* of SIGPIPE */
+	struct rlimit files;
 	int nice;
 };
 

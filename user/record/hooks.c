@@ -67,7 +67,8 @@ bool target_torch_check(struct session *session, struct target *target)
 	image.read = target_memory_read;
 	image.context = target;
 	fault = torch_live_fault(&image);
-	if (!fault)
+	/* Of a process that has ended meanwhile nothing can be read: its records are all that is left. */
+	if (!fault || !process_is_alive(&target->process))
 		return true;
 	session_tell(session,
 		"pid %d: PyTorch is not laid out as expected: %s; operators, users and phases are left out, "

@@ -5,8 +5,16 @@
  */
 #include "record/session.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/containers.h"
+#include "python/location.h"
 #include "python/threads.h"
 #include "target/memory.h"
+
+#define STAND_FRAMES_MAX 16
 
 static int target_read(void *context, uint64_t address, void *buffer, size_t length)
 {
@@ -60,6 +68,90 @@ static void layout_settings(struct target_settings *settings, const struct pytho
 	settings->code_first_line = (uint16_t)word_of(layout->code.first_line);
 	settings->bytes_length = (uint16_t)layout->bytes.length;
 	settings->bytes_data = (uint16_t)layout->bytes.data;
+}
+
+/* The interpreter of a process that has that of `owner`, itself or as its fork. */
+static bool image_of(const struct target *owner, struct target *process, struct python_image *image)
+{
+	const struct library_plan *plan = owner->libraries[LIBRARY_PYTHON];
+
+	if (!plan || !plan->python || !plan->python_runtime)
+		return false;
+	*image = (struct python_image){
+		.layout = plan->python,
+		.read = target_read,
+		.context = process,
+		.runtime = owner->bias[LIBRARY_PYTHON] + plan->python_runtime,
+		.code_type = owner->bias[LIBRARY_PYTHON] + plan->python_types.code,
+	};
+	return true;
+}
+
+/* "file:line function", to be freed; NULL when it cannot be read. */
+static char *spot_text(struct target *target, const struct python_layout *layout, const struct python_spot *spot)
+{
+	struct python_types types = target->types;
+	struct python_code code;
+	uint32_t line = 0;
+	char *text;
+
+	if (python_code_read(layout, &types, target_read, target, spot->code, &code))
+		return NULL;
+	if (spot->instruction >= code.first_instruction)
+		location_line(code.table_format, code.table, code.table_length, code.first_line,
+			spot->instruction - code.first_instruction, &line);
+	if (asprintf(&text, "%s:%u %s", code.file, line, code.name) < 0)
+		text = NULL;
+	python_code_clear(&code);
+	return text;
+}
+
+char **python_stand(struct target *target)
+{
+	struct python_spot spots[STAND_FRAMES_MAX];
+	struct python_image image;
+	char **lines = NULL;
+	size_t count;
+
+	if (target->settings.python_thread_slot == 0 || !image_of(target, target, &image))
+		return NULL;
+	count = python_main_stack(&image, spots, STAND_FRAMES_MAX);
+	for (size_t index = 0; index < count; index++) {
+		char *text = spot_text(target, image.layout, &spots[index]);
+
+		if (text)
+			arrput(lines, text);
+	}
+	return lines;
+}
+
+/* Files of a loader's worker, in this order from the innermost frame on. */
+static const char *const loader_files[] = {
+	"/multiprocessing/process.py", "/multiprocessing/popen_fork.py", "/torch/utils/data/dataloader.py"};
+
+#define LOADER_FILES (sizeof(loader_files) / sizeof(loader_files[0]))
+
+static int loader_look(void *context, const char *file)
+{
+	size_t *found = context;
+
+	*found += strstr(file, loader_files[*found]) != NULL;
+	return *found == LOADER_FILES;
+}
+
+/*
+ * It forked inside the constructor of an iterator, and these frames stay below all that it ever runs. A rank that is
+ * itself forked and uses a loader has the same files, in another order.
+ */
+bool python_is_loader(const struct target *parent, struct target *child)
+{
+	size_t found = 0;
+	struct python_image image;
+
+	if (!image_of(parent, child, &image))
+		return false;
+	python_files_visit(&image, loader_look, &found);
+	return found == LOADER_FILES;
 }
 
 void python_settings(const struct session *session, struct target *target)

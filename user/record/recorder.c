@@ -19,6 +19,7 @@
 #include "containers/containers.h"
 #include "record/command.h"
 #include "record/session.h"
+#include "record/window.h"
 #include "target/watch.h"
 
 #define NANOSECONDS 1000000000ull
@@ -28,6 +29,9 @@
 #define PROGRESS_NANOSECONDS (NANOSECONDS / 2)
 /* Where perf events are forbidden, maps are read again and again instead. */
 #define RESCAN_NANOSECONDS (NANOSECONDS / 20)
+
+/* So long a child that forked may take to exec. */
+#define FORK_NANOSECONDS (NANOSECONDS / 50)
 
 /* Planning races with a target that is importing its libraries, and reading with one that fills the ring. */
 #define RECORDER_NICE (-10)
@@ -39,10 +43,56 @@ struct recorder {
 	int epoll, signals;
 	struct command_setting usual; /* how a command that is started is to find itself */
 	uint64_t start, last_flush, last_progress, last_rescan;
-	bool progress; /* a terminal shows it */
+	struct window_state window;
+	bool out_of_memory; /* some allocator of a device was */
+	bool progress;      /* a terminal shows it */
+};
+
+static const char *const end_reasons[] = {
+	[RECORD_END_EXIT] = "exit",
+	[RECORD_END_DURATION] = "duration",
+	[RECORD_END_STEPS] = "steps",
+	[RECORD_END_SIGNAL] = "interrupt",
+	[RECORD_END_CAPTURE] = "capture",
+	[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
 };
 
 /* --- records ---------------------------------------------------------------------- */
+
+/* A child that execs leaves what it had of its parent. */
+static void forked_forget(struct session *session, pid_t pid)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
+		pid_t *forked = session->targets[index]->fork_children;
+
+		for (ptrdiff_t child = arrlen(forked) - 1; child >= 0; child--)
+			if (forked[child] == pid)
+				arrdelswap(forked, child);
+	}
+}
+
+static void forked_keep(struct session *session, pid_t parent, pid_t pid)
+{
+	struct target *target = target_find(session, parent);
+
+	if (target && target->announced && !target->ended)
+		arrput(target->fork_children, pid);
+}
+
+/* Does a child of it that does not exec have PyTorch? */
+static bool forks_torch(struct session *session, pid_t parent)
+{
+	const struct target *target = target_find(session, parent);
+
+	return target && (target->candidate ? target->forked : target->announced && !target->ended);
+}
+
+/* Launchers and loaders of data run operators too, but neither of these. */
+static bool record_trains(const struct event *record)
+{
+	return record->kind == EVENT_GRADIENT || record->kind == EVENT_COLLECTIVE ||
+	       (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
+}
 
 static void record_handle(void *context, const struct event *record, size_t size)
 {
@@ -74,6 +124,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 		record = invoked_translate(session, target, (const void *)record, &translated);
 	if (!record)
 		return;
+	if (!target->trained && record_trains(record)) {
+		target->trained = true;
+		forked_forget(session, target->process.pid);
+	}
 	if (record->flags & EVENT_STACK) {
 		codes_keep(session, target, record);
 		objects_meet(session, target, record);
@@ -84,6 +138,11 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
+	/* The report is of this moment, however fast the job goes on to its end. */
+	if (record->kind == EVENT_OUT_OF_MEMORY && session->options->until_oom) {
+		recorder->out_of_memory = true;
+		target_end(session, target, end_reasons[RECORD_END_OUT_OF_MEMORY]);
+	}
 }
 
 static void marker_keep(struct session *session, struct target *target, uint16_t kind)
@@ -102,11 +161,6 @@ static void marker_keep(struct session *session, struct target *target, uint16_t
 
 /* --- life of targets ---------------------------------------------------------------- */
 
-static bool descends(const struct recorder *recorder, pid_t parent)
-{
-	return recorder->session.options->command && target_find((struct session *)&recorder->session, parent);
-}
-
 static void target_execed(struct recorder *recorder, struct target *target)
 {
 	struct session *session = &recorder->session;
@@ -124,35 +178,27 @@ static void target_execed(struct recorder *recorder, struct target *target)
 			/* What was traced belongs to the old image; the new one is another trace. */
 			marker_keep(session, target, EVENT_EXEC);
 			target_end(session, target, "exec");
-			if (candidate_add(session, target->process.pid))
-				return;
+			candidate_add(session, target->process.pid, target->index);
 			return;
 		}
 		target->announced = false;
 		target_forget_image(session, target);
 	}
 	process_refresh(&target->process);
+	target->forked = false;
 	target->maps_stale = true;
 }
 
-/* A child that execs leaves what it had of its parent. */
-static void forked_forget(struct session *session, pid_t pid)
+/* A child that forked has all of its parent, unless it execs, which is soon. */
+static void child_follow(struct session *session, pid_t parent, pid_t pid)
 {
-	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
-		pid_t *forked = session->targets[index]->forked;
+	int32_t family = family_find(session, parent);
 
-		for (ptrdiff_t child = arrlen(forked) - 1; child >= 0; child--)
-			if (forked[child] == pid)
-				arrdelswap(forked, child);
-	}
-}
-
-static void forked_keep(struct session *session, pid_t parent, pid_t pid)
-{
-	struct target *target = target_find(session, parent);
-
-	if (target && target->announced && !target->ended)
-		arrput(target->forked, pid);
+	if (family < 0)
+		return;
+	forked_keep(session, parent, pid);
+	if (!candidate_add(session, pid, family))
+		arrlast(session->candidates)->forked = forks_torch(session, parent);
 }
 
 static void watch_handle(void *context, const struct watch_event *event)
@@ -173,9 +219,8 @@ static void watch_handle(void *context, const struct watch_event *event)
 			target_execed(recorder, target);
 		break;
 	case WATCH_FORKED:
-		forked_keep(session, event->parent, event->pid);
-		if (!target && descends(recorder, event->parent))
-			candidate_add(session, event->pid);
+		if (!target)
+			child_follow(session, event->parent, event->pid);
 		break;
 	case WATCH_LOST:
 		recorder->last_rescan = 0;
@@ -187,6 +232,14 @@ static void watch_handle(void *context, const struct watch_event *event)
 static bool rescan_is_due(const struct target *target, uint64_t now)
 {
 	return now - target->scan_time_ns > (target->announced ? NANOSECONDS : RESCAN_NANOSECONDS);
+}
+
+/* One that forked is given the time to exec instead; then it is not looked at for what it maps, but for what it has. */
+static bool candidate_is_due(const struct target *candidate, uint64_t now, bool all)
+{
+	if (candidate->forked)
+		return now - candidate->scan_time_ns > FORK_NANOSECONDS;
+	return all || candidate->maps_stale;
 }
 
 static void maps_rescan(struct recorder *recorder)
@@ -208,7 +261,7 @@ static void maps_rescan(struct recorder *recorder)
 			session_tell(session, "pid %d: cannot set probes: %s", target->process.pid, strerror(-error));
 	}
 	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
-		if (all || session->candidates[index]->maps_stale)
+		if (candidate_is_due(session->candidates[index], now, all))
 			candidate_scan(session, session->candidates[index]);
 }
 
@@ -285,16 +338,28 @@ static int pids_open(struct session *session)
 			fprintf(stderr, "hdtrace: pid %d: %s\n", pid, open_advice(error));
 			return error;
 		}
-		target_rank(session, target);
 	}
 	return 0;
+}
+
+/* A launcher need not have PyTorch, when those that it launched have. */
+static void waiting_tell(const struct session *session, const struct target *target)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		if (session->targets[index]->parent == target->index)
+			return;
+	if (!target->announced)
+		session_tell(session,
+			"pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
+			target->process.pid, target->process.command);
 }
 
 static int pids_add(struct session *session)
 {
 	int error = pids_open(session);
+	ptrdiff_t given = arrlen(session->targets);
 
-	for (ptrdiff_t index = 0; !error && index < arrlen(session->targets); index++) {
+	for (ptrdiff_t index = 0; !error && index < given; index++) {
 		struct target *target = session->targets[index];
 		pid_t pid = target->process.pid;
 
@@ -308,11 +373,15 @@ static int pids_add(struct session *session)
 			fprintf(stderr, "hdtrace: pid %d: %s\n", pid, open_advice(error));
 		if (error)
 			return error;
-		if (!target->announced)
-			session_tell(session,
-				"pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for "
-				"it",
-				pid, target->process.command);
+		error = children_add(session, pid, target->index);
+		waiting_tell(session, target);
+	}
+	if (!error && session->options->all_pids)
+		error = children_add(session, 0, -1);
+	if (!error && !arrlen(session->targets)) {
+		fprintf(stderr, "hdtrace: no process has loaded PyTorch (no libtorch_cpu mapped); start the job first, "
+				"or use `hdtrace run`\n");
+		return -ESRCH;
 	}
 	return error;
 }
@@ -357,6 +426,17 @@ static int step_counter_open(struct session *session)
 	return session->replay ? 0 : -ENOMEM;
 }
 
+/* Each rank takes some twenty descriptors: one for itself, one for each program that is attached to a library of it. */
+static void files_allow(struct recorder *recorder)
+{
+	struct rlimit files;
+
+	getrlimit(RLIMIT_NOFILE, &recorder->usual.files);
+	files = recorder->usual.files;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int recorder_open(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
@@ -373,7 +453,8 @@ static int recorder_open(struct recorder *recorder)
 		free(message);
 		return error;
 	}
-	recorder->usual.nice = getpriority(PRIO_PROCESS, 0);
+	files_allow(recorder);
+	recorder->usual.nice = recorder->window.nice = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE); /* may be forbidden: then it is a little later */
 	error = step_counter_open(session);
 	if (!error)
@@ -454,6 +535,10 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 		recorder->result->end = RECORD_END_DURATION;
 		return true;
 	}
+	if (recorder->out_of_memory) {
+		recorder->result->end = RECORD_END_OUT_OF_MEMORY;
+		return true;
+	}
 	if (options->steps && model_steps(session->model) >= options->steps) {
 		recorder->result->end = RECORD_END_STEPS;
 		return true;
@@ -494,6 +579,7 @@ static void recorder_loop(struct recorder *recorder)
 			break;
 		}
 		losses_flush(recorder, now);
+		window_keep(session, &recorder->window);
 		progress_show(recorder, now);
 	}
 	if (recorder->progress)
@@ -502,19 +588,12 @@ static void recorder_loop(struct recorder *recorder)
 
 static void targets_finish(struct recorder *recorder)
 {
-	static const char *const reasons[] = {
-		[RECORD_END_EXIT] = "exit",
-		[RECORD_END_DURATION] = "duration",
-		[RECORD_END_STEPS] = "steps",
-		[RECORD_END_SIGNAL] = "interrupt",
-		[RECORD_END_CAPTURE] = "capture",
-	};
 	struct session *session = &recorder->session;
 
 	tracer_read(session->tracer);
 	objects_read_last(session);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		target_end(session, session->targets[index], reasons[recorder->result->end]);
+		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
@@ -529,6 +608,7 @@ static void recorder_close(struct recorder *recorder)
 	struct session *session = &recorder->session;
 
 	setpriority(PRIO_PROCESS, 0, recorder->usual.nice); /* reports are in no hurry */
+	window_close(&recorder->window);
 	targets_free(session);
 	tracer_close(session->tracer);
 	watch_close(recorder->watch);

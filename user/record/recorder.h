@@ -21,6 +21,7 @@ struct record_options {
 	const char *capture_path;
 	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
+	bool all_pids;   /* every process that has PyTorch */
 	char **command;  /* argv of a command to start, NULL: attach to pids */
 	double duration; /* seconds, 0: no limit */
 	uint32_t steps;  /* completed optimizer steps, 0: no limit */
@@ -28,11 +29,20 @@ struct record_options {
 	enum hooks_choice hooks;
 	struct device_choice devices; /* whose memory is recorded, as far as leaving others out saves something */
 	uint64_t ring_size;
+	bool until_oom;  /* end when the allocator of a device finds no memory */
+	uint64_t window; /* bytes that the capture may have, about; 0: no limit */
 	bool statistics;
 	bool quiet, verbose;
 };
 
-enum record_end { RECORD_END_EXIT, RECORD_END_DURATION, RECORD_END_STEPS, RECORD_END_SIGNAL, RECORD_END_CAPTURE };
+enum record_end {
+	RECORD_END_EXIT,
+	RECORD_END_DURATION,
+	RECORD_END_STEPS,
+	RECORD_END_SIGNAL,
+	RECORD_END_CAPTURE,
+	RECORD_END_OUT_OF_MEMORY,
+};
 
 struct record_result {
 	enum record_end end;
@@ -44,8 +54,8 @@ struct record_result {
 };
 
 /*
- * Record until the first of: duration, steps, SIGINT or SIGTERM, the end of all
- * targets. Messages for people go to stderr. Returns 0, or a negative errno
+ * Record until the first of: duration, steps, memory of a device that runs out,
+ * SIGINT or SIGTERM, the end of all targets. Messages for people go to stderr. Returns 0, or a negative errno
  * after a message was printed: nothing was recorded then.
  */
 int recorder_run(const struct record_options *options, struct record_result *result);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 #include <yajl/yajl_gen.h>
 
 #include "containers/containers.h"
+#include "target/tree.h"
 
 uint64_t monotonic_now(void)
 {
@@ -204,15 +206,51 @@ static void json_version(yajl_gen json, const char *key, const struct library_pl
 	json_text(json, key, plan && plan->version_major ? text : NULL);
 }
 
-static void json_variable(yajl_gen json, const char *key, const struct process *process, const char *name)
+static void json_place(yajl_gen json, const char *key, int32_t number)
 {
-	long number;
-
 	json_key(json, key);
-	if (process_environment_number(process, name, &number))
-		yajl_gen_integer(json, number);
-	else
+	if (number == IDENTITY_UNKNOWN)
 		yajl_gen_null(json);
+	else
+		yajl_gen_integer(json, number);
+}
+
+static void json_identity(yajl_gen json, const struct session *session, const struct identity *identity)
+{
+	const char *order = session->options->command ? "order of start" : "order of pid";
+
+	json_place(json, "rank", identity->rank);
+	json_text(json, "rank_source", identity->rank_source ? identity->rank_source : order);
+	json_place(json, "world_size", identity->world_size);
+	json_text(json, "world_size_source", identity->world_size_source);
+	json_place(json, "local_rank", identity->local_rank);
+	json_text(json, "local_rank_source", identity->local_rank_source);
+	json_text(json, "job", *identity->job ? identity->job : NULL);
+	json_text(json, "job_source", identity->job_source);
+	json_text(json, "identity_fault", *identity->fault ? identity->fault : NULL);
+}
+
+/* Who is started by one and the same process is of one job. */
+static void job_of_family(const struct session *session, struct target *target)
+{
+	const struct target *first = session->targets[target->parent];
+
+	while (first->parent >= 0)
+		first = session->targets[first->parent];
+	snprintf(target->identity.job, sizeof(target->identity.job), "job_of_pid_%d", first->process.pid);
+	target->identity.job_source = "launcher";
+}
+
+/* Read again with each description: an exec may bring another environment. */
+static void identity_take(const struct session *session, struct target *target)
+{
+	bool first = !target->announced;
+
+	identity_read(&target->process, &target->identity);
+	if (!*target->identity.job && target->parent >= 0)
+		job_of_family(session, target);
+	if (first && *target->identity.fault)
+		session_tell(session, "pid %d: %s", target->process.pid, target->identity.fault);
 }
 
 /* Settings of allocators and devices, those that are set. */
@@ -291,16 +329,17 @@ int target_describe(struct session *session, struct target *target)
 	if (!json)
 		return error ? error : -ENOMEM;
 	uname(&system);
-	target_rank(session, target);
+	identity_take(session, target);
 	json_number(json, "pid", target->process.pid);
+	json_number(json, "namespace_pid", process_namespace_pid(target->process.pid));
 	json_number(json, "uid", target->process.uid);
 	json_text(json, "command", target->process.command);
 	json_text(json, "executable", target->process.executable);
-	json_number(json, "rank", target->rank);
-	json_text(json, "rank_source", target->rank_source);
 	json_text(json, "kernel_version", system.release);
-	json_variable(json, "world_size", &target->process, "WORLD_SIZE");
-	json_variable(json, "local_rank", &target->process, "LOCAL_RANK");
+	json_identity(json, session, &target->identity);
+	if (target->parent >= 0)
+		json_number(json, "parent", target->parent);
+	json_flag(json, "forked", target->forked);
 	json_environment(json, &target->process);
 	json_device_allocator(json, target);
 	json_flag(json, "from_start", target->from_start);
@@ -327,6 +366,21 @@ int target_describe(struct session *session, struct target *target)
 	return error;
 }
 
+/* What tells most of a rank that hangs. */
+static void json_stand(yajl_gen json, struct target *target)
+{
+	char **lines = python_stand(target);
+
+	json_key(json, "python_stack");
+	yajl_gen_array_open(json);
+	for (ptrdiff_t index = 0; index < arrlen(lines); index++) {
+		yajl_gen_string(json, (const unsigned char *)lines[index], strlen(lines[index]));
+		free(lines[index]);
+	}
+	yajl_gen_array_close(json);
+	arrfree(lines);
+}
+
 void target_end(struct session *session, struct target *target, const char *reason)
 {
 	yajl_gen json;
@@ -341,6 +395,8 @@ void target_end(struct session *session, struct target *target, const char *reas
 		return;
 	json_text(json, "reason", reason);
 	json_number(json, "time_ns", (long long)monotonic_now());
-	json_number(json, "forked_children", arrlen(target->forked));
+	json_number(json, "forked_children", arrlen(target->fork_children));
+	if (process_is_alive(&target->process) && strcmp(reason, "finalize"))
+		json_stand(json, target);
 	json_keep(session, json, CAPTURE_END, target);
 }

@@ -16,6 +16,7 @@
 #include "record/recorder.h"
 #include "replay/replay.h"
 #include "stream/capture_writer.h"
+#include "target/identity.h"
 #include "target/maps.h"
 #include "target/process.h"
 
@@ -49,11 +50,13 @@ struct known_symbol {
 
 struct target {
 	struct process process;
-	long rank;
-	const char *rank_source; /* NULL: no rank yet */
+	struct identity identity;
+	int32_t parent; /* index of the target that started it, directly or not; -1: none */
 	uint16_t index;
 	uint16_t extra_names; /* names given out by target_name_add */
 	bool candidate;       /* a child that may turn out to train; no target yet */
+	bool forked;          /* without an exec since: it has PyTorch from its parent */
+	bool trained;         /* it ran a backward pass or a collective */
 	bool scanned;         /* its maps were read at least once */
 	bool maps_stale;      /* something was mapped since */
 	bool announced;       /* the capture has its CAPTURE_TARGET record */
@@ -67,7 +70,7 @@ struct target {
 	int return_probes;
 	int operator_link; /* of tracer_attach */
 	enum hook_set_kind hook_set;
-	uint64_t scan_time_ns; /* when its maps were read last */
+	uint64_t scan_time_ns; /* when its maps were read last; of a candidate: when it became one */
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
 	uint64_t lost_code, lost_capture;
@@ -77,9 +80,9 @@ struct target {
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	struct python_types types;
-	int *links;                     /* stb_ds */
-	pid_t *forked;                  /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
-	struct known_code *codes;       /* stb_ds hash map */
+	int *links;               /* stb_ds */
+	pid_t *fork_children;     /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
+	struct known_code *codes; /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
@@ -95,7 +98,7 @@ struct session {
 	struct planned_library *libraries; /* stb_ds */
 	struct symbol_file *symbol_files;  /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
-	struct target **candidates;        /* stb_ds: children of a started command that do not train (yet) */
+	struct target **candidates;        /* stb_ds: children of targets that do not train (yet) */
 	/* Counting steps while recording, only where --steps asks for it. */
 	struct model *model;
 	struct replay *replay;
@@ -124,6 +127,10 @@ void target_end(struct session *session, struct target *target, const char *reas
 
 /* python.c: what the programs must know of the target's interpreter; what does not fit is told and left out. */
 void python_settings(const struct session *session, struct target *target);
+/* Where its main thread stands, innermost frame first, as "file:line function"; stb_ds of texts, to be freed. */
+char **python_stand(struct target *target);
+/* Is it a process that a data loader of its parent forked, to load data only? */
+bool python_is_loader(const struct target *parent, struct target *child);
 
 /* codes.c: the capture has every code object of a stack before the stack. */
 void code_take(struct session *session, struct target *target, const struct code_event *copy, size_t size);
@@ -163,9 +170,12 @@ void invoked_forget(struct target *target);
  * looks at what it has mapped and probes what is new.
  */
 int target_add(struct session *session, pid_t pid, struct target **target);
-/* Give it its place in the job, unless it has one already. */
-void target_rank(const struct session *session, struct target *target);
-int candidate_add(struct session *session, pid_t pid);
+/* A child, or grandchild, of that target. */
+int candidate_add(struct session *session, pid_t pid, int32_t parent);
+/* The index of the target that a process is or belongs to; -1: of none. */
+int32_t family_find(struct session *session, pid_t pid);
+/* Children that are there already become candidates, and targets where they have PyTorch; -1: of no target. */
+int children_add(struct session *session, pid_t pid, int32_t parent);
 struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
 /* Probe the libraries of devices that a command is going to map, before its exec. 0 or a negative errno. */

@@ -14,38 +14,14 @@
 #include "containers/containers.h"
 #include "probe/device_calls.h"
 #include "target/memory.h"
-
-/* --- identity ------------------------------------------------------------------ */
-
-static bool rank_taken(const struct session *session, long rank)
-{
-	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		if (session->targets[index]->rank_source && session->targets[index]->rank == rank)
-			return true;
-	return false;
-}
-
-void target_rank(const struct session *session, struct target *target)
-{
-	const char *source = "RANK";
-
-	if (target->rank_source)
-		return;
-	if (!process_environment_number(&target->process, "RANK", &target->rank) || target->rank > INT32_MAX ||
-		rank_taken(session, target->rank)) {
-		source = session->options->command ? "order of start" : "order of pid";
-		for (target->rank = 0; rank_taken(session, target->rank);)
-			target->rank++;
-	}
-	target->rank_source = source;
-}
+#include "target/tree.h"
 
 static void target_free(struct session *session, struct target *target)
 {
 	target_forget_image(session, target);
 	process_close(&target->process);
 	arrfree(target->links);
-	arrfree(target->forked);
+	arrfree(target->fork_children);
 	free(target);
 }
 
@@ -57,6 +33,7 @@ static int target_new(pid_t pid, struct target **out)
 	*out = NULL;
 	if (!target)
 		return -ENOMEM;
+	target->parent = -1;
 	error = process_open(pid, &target->process);
 	if (error) {
 		free(target);
@@ -91,7 +68,7 @@ int target_add(struct session *session, pid_t pid, struct target **out)
 	return 0;
 }
 
-int candidate_add(struct session *session, pid_t pid)
+int candidate_add(struct session *session, pid_t pid, int32_t parent)
 {
 	struct target *target;
 	int error = target_new(pid, &target);
@@ -99,6 +76,8 @@ int candidate_add(struct session *session, pid_t pid)
 	if (error)
 		return error;
 	target->candidate = true;
+	target->parent = parent;
+	target->scan_time_ns = monotonic_now();
 	target->scanned = true; /* whatever it maps from now on is new */
 	arrput(session->candidates, target);
 	return 0;
@@ -220,6 +199,7 @@ static void settings_of_torch(struct target *target)
 	settings->keys_fallback = layout->keys_fallback;
 	settings->keys_excluded_default = layout->keys_excluded_default;
 	settings->tensor_storage = layout->tensor_storage;
+	settings->tensor_elements = layout->tensor_elements;
 	settings->storage_data = layout->storage_data;
 	settings->storage_bytes = layout->storage_bytes - layout->storage_data;
 	settings->optional_value = layout->optional_value;
@@ -576,30 +556,123 @@ int target_scan(struct session *session, struct target *target)
 	return error;
 }
 
+static void candidate_remove(struct session *session, const struct target *candidate)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->candidates); index++)
+		if (session->candidates[index] == candidate)
+			arrdel(session->candidates, index);
+}
+
+static const struct mapped_file *torch_file(const struct mapped_file *files)
+{
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		if (library_role_of(files[index].path) == LIBRARY_TORCH_CPU)
+			return &files[index];
+	return NULL;
+}
+
+static bool may_train(const struct mapped_file *files)
+{
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		if (library_is_of_devices(library_role_of(files[index].path)))
+			return true;
+	return torch_file(files) != NULL;
+}
+
 void candidate_scan(struct session *session, struct target *candidate)
 {
 	struct mapped_file *files;
-	bool trains = false;
+	bool trains;
 
 	candidate->maps_stale = false;
 	if (maps_read(candidate->process.pid, &files))
 		return;
-	for (ptrdiff_t index = 0; index < arrlen(files); index++)
-		trains |= library_role_of(files[index].path) == LIBRARY_TORCH_CPU ||
-		          library_is_of_devices(library_role_of(files[index].path));
+	trains = may_train(files);
 	maps_free(files);
 	if (!trains)
 		return;
-	for (ptrdiff_t index = 0; index < arrlen(session->candidates); index++)
-		if (session->candidates[index] == candidate)
-			arrdel(session->candidates, index);
+	candidate_remove(session, candidate);
 	candidate->candidate = false;
 	process_refresh(&candidate->process);
-	if (target_enlist(session, candidate)) {
+	if ((candidate->forked && python_is_loader(session->targets[candidate->parent], candidate)) ||
+		target_enlist(session, candidate)) {
 		target_free(session, candidate);
 		return;
 	}
 	target_scan(session, candidate);
+}
+
+/* --- families --------------------------------------------------------------------- */
+
+#define GENERATIONS_MAX 64
+
+int32_t family_find(struct session *session, pid_t pid)
+{
+	const struct target *target = target_find(session, pid);
+
+	if (!target)
+		return -1;
+	return target->candidate ? target->parent : target->index;
+}
+
+/* Libraries lie elsewhere after each exec: where PyTorch is at its parent's place, there was none. */
+static bool is_fork_of(const struct target *parent, const struct mapped_file *torch)
+{
+	uint64_t bias;
+
+	return parent->libraries[LIBRARY_TORCH_CPU] &&
+	       !library_plan_bias(parent->libraries[LIBRARY_TORCH_CPU], torch->start, torch->offset, &bias) &&
+	       bias == parent->bias[LIBRARY_TORCH_CPU];
+}
+
+/* A process that is there already. Of no family, only one that has PyTorch is of interest. */
+static void child_add(struct session *session, pid_t pid, int32_t parent)
+{
+	const struct mapped_file *torch;
+	struct mapped_file *files;
+	struct target *child;
+
+	if (pid == getpid() || maps_read(pid, &files))
+		return;
+	torch = torch_file(files);
+	if ((torch || parent >= 0) && !candidate_add(session, pid, parent)) {
+		child = arrlast(session->candidates);
+		child->scanned = false;
+		child->forked = torch && parent >= 0 && is_fork_of(session->targets[parent], torch);
+		if (child->forked)
+			arrput(session->targets[parent]->fork_children, pid);
+		candidate_scan(session, child);
+	}
+	maps_free(files);
+}
+
+static void descendants_add(struct session *session, const struct process_entry *entries, pid_t pid, int32_t parent,
+	unsigned int generation)
+{
+	for (ptrdiff_t index = 0; index < arrlen(entries); index++) {
+		struct target *known = target_find(session, entries[index].pid);
+		int32_t family;
+
+		if (entries[index].parent != pid || generation == GENERATIONS_MAX)
+			continue;
+		if (!known)
+			child_add(session, entries[index].pid, parent);
+		else if (known->parent < 0 && parent >= 0)
+			known->parent = parent;
+		family = family_find(session, entries[index].pid);
+		descendants_add(session, entries, entries[index].pid, family < 0 ? parent : family, generation + 1);
+	}
+}
+
+int children_add(struct session *session, pid_t pid, int32_t parent)
+{
+	struct process_entry *entries;
+	int error = processes_read(&entries);
+
+	if (!error)
+		descendants_add(session, entries, pid, parent, 0);
+	arrfree(entries);
+	return error;
 }
 
 void target_forget_image(struct session *session, struct target *target)

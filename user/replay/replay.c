@@ -132,11 +132,18 @@ static int stack_define(struct replay *replay, const struct event *event, const 
 	return model_stack(replay->model, event->target, definition->identity, frames, count, cut);
 }
 
+static int stack_take(struct replay *replay, const struct event *record)
+{
+	struct event_stack definition;
+
+	return event_stack_find(record, &definition) && definition.identity ? stack_define(replay, record, &definition)
+	                                                                    : 0;
+}
+
 /* --- kinds of records ------------------------------------------------------------ */
 
 static int event_take(struct replay *replay, const struct event *event)
 {
-	struct event_stack definition;
 	int error = 0;
 
 	replay->counts.events++;
@@ -145,8 +152,8 @@ static int event_take(struct replay *replay, const struct event *event)
 		replay->code_epoch++;
 	}
 	/* An event without EVENT_STACK, or of a thread without Python, defines none. */
-	if (event->flags & EVENT_STACK && event_stack_find(event, &definition) && definition.identity)
-		error = stack_define(replay, event, &definition);
+	if (event->flags & EVENT_STACK)
+		error = stack_take(replay, event);
 	return error ? error : model_event(replay->model, event);
 }
 
@@ -192,12 +199,9 @@ static int target_take(struct replay *replay, const struct text_record *record)
 		replay->counts.targets++;
 		replay->counts.targets_unnamed += !valid;
 	}
-	/* Targets are numbered in the order of their pids: what is left when nothing says more. */
-	if (facts.rank == TARGET_RANK_UNKNOWN)
-		facts.rank = target;
 	error = model_target(replay->model, target, facts.rank, facts.from_start, json);
 	free(json);
-	return error;
+	return error ? error : model_family(replay->model, target, facts.parent, facts.forked, facts.job);
 }
 
 static int operator_take(struct replay *replay, const struct operator_record *record)
@@ -293,6 +297,11 @@ int replay_record(struct replay *replay, const struct event *record)
 		return session_take(replay, (const struct text_record *)record);
 	if (record->kind == CAPTURE_TARGET)
 		return target_take(replay, (const struct text_record *)record);
+	if (record->kind == CAPTURE_WINDOW) {
+		const struct window_record *window = (const struct window_record *)record;
+
+		return model_window(replay->model, window->since_ns, window->dropped_records, window->dropped_bytes);
+	}
 	if (!target_known(replay, record->target)) {
 		replay->counts.without_target++;
 		return 0;
@@ -304,6 +313,8 @@ int replay_record(struct replay *replay, const struct event *record)
 		return code_take(replay, (const struct code_record *)record);
 	case CAPTURE_SYMBOL:
 		return symbol_take(replay, (const struct symbol_record *)record);
+	case CAPTURE_STACK:
+		return stack_take(replay, record);
 	case CAPTURE_MODULE:
 		return module_take(replay, (const struct module_record *)record);
 	case CAPTURE_OWNER:

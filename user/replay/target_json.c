@@ -5,12 +5,13 @@
  */
 #include "replay/target_json.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include <yajl/yajl_parse.h>
 
-enum wanted { WANTED_NONE, WANTED_RANK, WANTED_FROM_START };
+enum wanted { WANTED_NONE, WANTED_RANK, WANTED_PARENT, WANTED_FROM_START, WANTED_FORKED, WANTED_JOB };
 
 struct parse {
 	struct target_facts *facts;
@@ -38,8 +39,12 @@ static int on_boolean(void *context, int value)
 {
 	struct parse *parse = context;
 
-	if (value_wanted(parse) == WANTED_FROM_START)
+	enum wanted wanted = value_wanted(parse);
+
+	if (wanted == WANTED_FROM_START)
 		parse->facts->from_start = value != 0;
+	else if (wanted == WANTED_FORKED)
+		parse->facts->forked = value != 0;
 	return 1;
 }
 
@@ -47,8 +52,13 @@ static int on_integer(void *context, long long value)
 {
 	struct parse *parse = context;
 
-	if (value_wanted(parse) == WANTED_RANK)
-		parse->facts->rank = value >= 0 && value <= INT32_MAX ? (int32_t)value : TARGET_RANK_UNKNOWN;
+	enum wanted wanted = value_wanted(parse);
+	int32_t number = value >= 0 && value <= INT32_MAX ? (int32_t)value : TARGET_RANK_UNKNOWN;
+
+	if (wanted == WANTED_RANK)
+		parse->facts->rank = number;
+	else if (wanted == WANTED_PARENT)
+		parse->facts->parent = number;
 	return 1;
 }
 
@@ -58,11 +68,28 @@ static int on_double(void *context, double value)
 	return on_null(context);
 }
 
+/* The report makes a folder of it: nothing else may come in that way. */
+static bool job_is_folder(const unsigned char *text, size_t length)
+{
+	static const char prefix[] = "job_";
+
+	if (length >= TARGET_JOB_BYTES || length < strlen(prefix) || memcmp(text, prefix, strlen(prefix)) != 0)
+		return false;
+	for (size_t index = 0; index < length; index++)
+		if (!isalnum(text[index]) && (!text[index] || !strchr("._-", text[index])))
+			return false;
+	return true;
+}
+
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
-	(void)text;
-	(void)length;
-	return on_null(context);
+	struct parse *parse = context;
+
+	if (value_wanted(parse) != WANTED_JOB || !job_is_folder(text, length))
+		return 1;
+	memcpy(parse->facts->job, text, length);
+	parse->facts->job[length] = '\0';
+	return 1;
 }
 
 static int on_open(struct parse *parse, bool is_object)
@@ -98,15 +125,20 @@ static bool key_is(const unsigned char *key, size_t length, const char *name)
 	return length == strlen(name) && memcmp(key, name, length) == 0;
 }
 
+static const struct {
+	const char *name;
+	enum wanted wanted;
+} wanted_keys[] = {{"rank", WANTED_RANK}, {"parent", WANTED_PARENT}, {"from_start", WANTED_FROM_START},
+	{"forked", WANTED_FORKED}, {"job", WANTED_JOB}};
+
 static int on_key(void *context, const unsigned char *key, size_t length)
 {
 	struct parse *parse = context;
 
 	parse->wanted = WANTED_NONE;
-	if (parse->depth == 1 && key_is(key, length, "rank"))
-		parse->wanted = WANTED_RANK;
-	else if (parse->depth == 1 && key_is(key, length, "from_start"))
-		parse->wanted = WANTED_FROM_START;
+	for (size_t index = 0; parse->depth == 1 && index < sizeof(wanted_keys) / sizeof(wanted_keys[0]); index++)
+		if (key_is(key, length, wanted_keys[index].name))
+			parse->wanted = wanted_keys[index].wanted;
 	return 1;
 }
 
@@ -125,11 +157,12 @@ static const yajl_callbacks callbacks = {
 
 int target_json_read(const char *json, size_t length, struct target_facts *facts)
 {
+	static const struct target_facts nothing = {.rank = TARGET_RANK_UNKNOWN, .parent = TARGET_RANK_UNKNOWN};
 	struct parse parse = {.facts = facts};
 	yajl_handle handle = yajl_alloc(&callbacks, NULL, &parse);
 	yajl_status status;
 
-	*facts = (struct target_facts){.rank = TARGET_RANK_UNKNOWN};
+	*facts = nothing;
 	if (!handle)
 		return -ENOMEM;
 	status = yajl_parse(handle, (const unsigned char *)json, length);
@@ -138,6 +171,6 @@ int target_json_read(const char *json, size_t length, struct target_facts *facts
 	yajl_free(handle);
 	if (status == yajl_status_ok && parse.is_object)
 		return 0;
-	*facts = (struct target_facts){.rank = TARGET_RANK_UNKNOWN};
+	*facts = nothing;
 	return -EBADMSG;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The two facts that the model needs from the JSON object that describes a target. */
+/* The few facts that the model needs from the JSON object that describes a target. */
 #ifndef HDTRACE_REPLAY_TARGET_JSON_H
 #define HDTRACE_REPLAY_TARGET_JSON_H
 
@@ -8,15 +8,19 @@
 #include <stdint.h>
 
 #define TARGET_RANK_UNKNOWN (-1)
+#define TARGET_JOB_BYTES 80
 
 struct target_facts {
-	int32_t rank;    /* TARGET_RANK_UNKNOWN when absent, null or out of range */
-	bool from_start; /* false when absent */
+	int32_t rank;               /* TARGET_RANK_UNKNOWN when absent, null or out of range */
+	int32_t parent;             /* index of the target that started it, TARGET_RANK_UNKNOWN likewise */
+	bool from_start;            /* false when absent */
+	bool forked;                /* likewise */
+	char job[TARGET_JOB_BYTES]; /* "" when absent, null, too long, or no name of a folder */
 };
 
 /*
- * Reads "rank" (a number) and "from_start" (a boolean) of the outermost object;
- * others, nested ones too, are ignored. Any size and depth of JSON is safe.
+ * Reads "rank" and "parent" (numbers), "from_start" and "forked" (booleans) and
+ * "job" (a text) of the outermost object; others, nested ones too, are ignored. Any size and depth of JSON is safe.
  * 0; -EBADMSG: not one JSON object (*facts holds the defaults); -ENOMEM.
  */
 int target_json_read(const char *json, size_t length, struct target_facts *facts);

@@ -64,8 +64,12 @@ static const char *const LIMITATIONS[] = {
 	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
 	"that "                                                                                                        \
 	"need them."
-#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
+#define LIMITATION_CHILDREN                                                                                            \
+	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
+#define LIMITATION_WINDOW                                                                                              \
+	"Only a window of the trace was kept: before live.window.since_ns there are only the blocks that were alive "  \
+	"then and the operators that made them; tasks and steps count from these on, and earlier users are missing."
 #define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
 #define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
 #define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
@@ -390,6 +394,8 @@ static void put_limitations(struct report *report)
 		json_text(json, LIMITATION_PYTHON);
 	if (lost)
 		json_text(json, LIMITATION_LOSSES);
+	if (rank->window.since_ns)
+		json_text(json, LIMITATION_WINDOW);
 	if (!rank->end_json)
 		json_text(json, LIMITATION_CUT_OFF);
 	put_children(json, report->end);
@@ -553,6 +559,20 @@ static void put_versions(struct report *report)
 	json_object_end(json);
 }
 
+static void put_window(struct json *json, const struct window *window)
+{
+	json_key(json, "window");
+	if (!window->since_ns) {
+		json_null(json);
+		return;
+	}
+	json_object(json);
+	json_put_unsigned(json, "dropped_bytes", window->dropped_bytes);
+	json_put_unsigned(json, "dropped_records", window->dropped_records);
+	json_put_unsigned(json, "since_ns", window->since_ns);
+	json_object_end(json);
+}
+
 static void put_live(struct report *report)
 {
 	struct json *json = &report->json;
@@ -579,6 +599,7 @@ static void put_live(struct report *report)
 	put_segments(json, rank);
 	json_put_tree(json, "target", report->target);
 	put_versions(report);
+	put_window(json, &rank->window);
 	json_object_end(json);
 }
 

@@ -22,6 +22,7 @@ static const struct {
 	{"memory.csv", report_memory_csv, REPORT_CSV, false},
 	{"tasks.csv", report_tasks_csv, REPORT_CSV, false},
 	{"segments.csv", report_segments_csv, REPORT_CSV, true},
+	{"collectives.csv", report_collectives_csv, REPORT_CSV, true},
 };
 
 static int folder_make(const char *path)

@@ -238,6 +238,9 @@ static void write_counts(FILE *out, const struct rank *rank)
 		(size_t)arrlenu(rank->blocks));
 	fprintf(out, "tasks       %" PRId64 " in %u steps, from %" PRIu64 " events\n", rank->task_count,
 		rank->step_count, rank->event_count);
+	if (rank->window.since_ns)
+		fprintf(out, "window      the last %.1f s; %" PRIu64 " older records were dropped\n",
+			(double)(rank->last_time_ns - rank->window.since_ns) / 1e9, rank->window.dropped_records);
 	if (lost || rank->reused_addresses)
 		fprintf(out, "lost        %" PRIu64 " events, %" PRIu64 " frees not seen: the report is incomplete\n",
 			lost, rank->reused_addresses);

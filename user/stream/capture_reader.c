@@ -26,6 +26,7 @@ struct capture_reader {
 	int state; /* READER_MORE, or what capture_reader_next returns for ever */
 	struct capture_header header;
 	uint64_t offset; /* in the file */
+	uint64_t chunk;  /* where the last one began */
 	uint32_t sequence;
 	uint8_t *compressed;
 	size_t compressed_capacity;
@@ -220,6 +221,7 @@ static int chunk_read(struct capture_reader *reader)
 	error = chunk_decompress(reader, &chunk);
 	if (error)
 		return error;
+	reader->chunk = reader->offset;
 	reader->offset += sizeof(chunk) + chunk.compressed_size;
 	reader->sequence++;
 	reader->size = chunk.size;
@@ -292,6 +294,11 @@ int capture_reader_next(struct capture_reader *reader, const struct event **reco
 		chunk_read(reader);
 	}
 	return reader->state;
+}
+
+uint64_t capture_reader_chunk(const struct capture_reader *reader)
+{
+	return reader->chunk;
 }
 
 uint64_t capture_reader_skipped(const struct capture_reader *reader)

@@ -51,6 +51,9 @@ const struct capture_header *capture_reader_header(const struct capture_reader *
  */
 int capture_reader_next(struct capture_reader *reader, const struct event **record);
 
+/* Where in the file the chunk begins that the last record came from. */
+uint64_t capture_reader_chunk(const struct capture_reader *reader);
+
 /* Records of unknown kinds that were passed over. */
 uint64_t capture_reader_skipped(const struct capture_reader *reader);
 

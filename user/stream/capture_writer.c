@@ -29,6 +29,9 @@
 struct capture_writer {
 	int fd;
 	int error; /* of the first failed write */
+	char *path;
+	bool published;  /* the file has that name */
+	char *temporary; /* until then: a name that it has, NULL: none */
 	uint32_t sequence;
 	uint64_t file_size;    /* end of the last whole chunk */
 	uint64_t record_count; /* in the buffer */
@@ -73,13 +76,13 @@ static int output_write(struct capture_writer *writer, const void *data, size_t 
 	return 0;
 }
 
-static int header_write(struct capture_writer *writer)
+static int header_write(struct capture_writer *writer, uint64_t start_time_ns, uint64_t start_real_time_ns)
 {
 	struct capture_header header = {
 		.version = CAPTURE_VERSION,
 		.header_size = sizeof(header),
-		.start_time_ns = clock_ns(CLOCK_MONOTONIC),
-		.start_real_time_ns = clock_ns(CLOCK_REALTIME),
+		.start_time_ns = start_time_ns,
+		.start_real_time_ns = start_real_time_ns,
 	};
 
 	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
@@ -99,29 +102,60 @@ static int path_check(const char *path)
 	return S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) ? 0 : -EEXIST;
 }
 
-/* Creates a new file beside `path`; its name is the caller's to free. */
-static int temporary_open(const char *path, char **temporary)
+/* "PATH.0123456789abcdef", to be freed; NULL: no memory, or no random number. */
+static char *temporary_name(const char *path)
 {
-	for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS; attempt++) {
-		uint64_t number;
-		int fd;
+	uint64_t number;
+	char *name;
 
-		if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-			return -EIO;
-		if (asprintf(temporary, "%s.%016" PRIx64, path, number) < 0) {
-			*temporary = NULL;
-			return -ENOMEM;
-		}
-		fd = open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-		if (fd >= 0)
-			return fd;
-		fd = -errno;
-		free(*temporary);
-		*temporary = NULL;
-		if (fd != -EEXIST)
-			return fd;
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return NULL;
+	return asprintf(&name, "%s.%016" PRIx64, path, number) < 0 ? NULL : name;
+}
+
+/* Calls `make` with new names beside the writer's path until one is free, which writer->temporary is then. */
+static int temporary_make(struct capture_writer *writer, int (*make)(struct capture_writer *writer, const char *name))
+{
+	int error = -EEXIST;
+
+	for (int attempt = 0; attempt < TEMPORARY_ATTEMPTS && error == -EEXIST; attempt++) {
+		char *name = temporary_name(writer->path);
+
+		error = name ? make(writer, name) : -ENOMEM;
+		if (!error)
+			writer->temporary = name;
+		else
+			free(name);
 	}
-	return -EEXIST;
+	return error;
+}
+
+static int file_create(struct capture_writer *writer, const char *name)
+{
+	writer->fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return writer->fd < 0 ? -errno : 0;
+}
+
+static int file_link(struct capture_writer *writer, const char *name)
+{
+	char file[sizeof("/proc/self/fd/") + 10]; /* digits of an int */
+
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", writer->fd);
+	return linkat(AT_FDCWD, file, AT_FDCWD, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+/* A file without a name, of which nothing is left when its writer is killed; where there are none, one beside the path.
+ */
+static int file_open(struct capture_writer *writer)
+{
+	const char *slash = strrchr(writer->path, '/');
+	char *folder = slash ? strndup(writer->path, (size_t)(slash - writer->path) + 1) : strdup(".");
+
+	if (!folder)
+		return -ENOMEM;
+	writer->fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0644);
+	free(folder);
+	return writer->fd < 0 ? temporary_make(writer, file_create) : 0;
 }
 
 static void writer_free(struct capture_writer *writer)
@@ -131,7 +165,19 @@ static void writer_free(struct capture_writer *writer)
 	ZSTD_freeCCtx(writer->compressor);
 	free(writer->records);
 	free(writer->output);
+	free(writer->path);
+	free(writer->temporary);
 	free(writer);
+}
+
+/* Closes a writer, and removes its file if it has no final name yet. */
+static void draft_remove(struct capture_writer *writer)
+{
+	if (writer->temporary)
+		unlink(writer->temporary);
+	if (writer->fd >= 0)
+		close(writer->fd);
+	writer_free(writer);
 }
 
 static struct capture_writer *writer_new(void)
@@ -153,40 +199,67 @@ static struct capture_writer *writer_new(void)
 	return writer;
 }
 
+/* A writer of a new file beside `path`. */
+static int draft_make(
+	const char *path, uint64_t start_time_ns, uint64_t start_real_time_ns, struct capture_writer **result)
+{
+	struct capture_writer *writer = writer_new();
+	int error = -ENOMEM;
+
+	*result = NULL;
+	if (!writer)
+		return error;
+	writer->path = strdup(path);
+	if (!writer->path)
+		goto cleanup;
+	error = file_open(writer);
+	if (!error)
+		error = header_write(writer, start_time_ns, start_real_time_ns);
+	if (error)
+		goto cleanup;
+	*result = writer;
+	writer = NULL;
+cleanup:
+	if (writer)
+		draft_remove(writer);
+	return error;
+}
+
+/* The draft's file gets its final name. */
+static int draft_publish(struct capture_writer *writer)
+{
+	int error = writer->temporary ? 0 : temporary_make(writer, file_link);
+
+	if (error)
+		return error;
+	if (rename(writer->temporary, writer->path) < 0)
+		return -errno;
+	free(writer->temporary);
+	writer->temporary = NULL;
+	writer->published = true;
+	return 0;
+}
+
 int capture_writer_open(const char *path, struct capture_writer **result)
 {
-	struct capture_writer *writer = NULL;
-	char *temporary = NULL;
 	int error = path_check(path);
 
 	*result = NULL;
 	if (error)
-		goto cleanup;
-	writer = writer_new();
-	if (!writer) {
-		error = -ENOMEM;
-		goto cleanup;
+		return error;
+	error = draft_make(path, clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME), result);
+	if (!error)
+		error = draft_publish(*result);
+	if (error && *result) {
+		draft_remove(*result);
+		*result = NULL;
 	}
-	writer->fd = temporary_open(path, &temporary);
-	if (!temporary) {
-		error = writer->fd;
-		goto cleanup;
-	}
-	error = header_write(writer);
-	if (!error && rename(temporary, path) < 0)
-		error = -errno;
-	if (error) {
-		unlink(temporary);
-		goto cleanup;
-	}
-	*result = writer;
-	writer = NULL;
-cleanup:
-	free(temporary);
-	if (writer && writer->fd >= 0)
-		close(writer->fd);
-	writer_free(writer);
 	return error;
+}
+
+int capture_writer_draft(const char *path, const struct capture_header *header, struct capture_writer **draft)
+{
+	return draft_make(path, header->start_time_ns, header->start_real_time_ns, draft);
 }
 
 int capture_writer_flush(struct capture_writer *writer)
@@ -440,12 +513,90 @@ uint64_t capture_writer_bytes(const struct capture_writer *writer)
 	return writer->file_size;
 }
 
+int capture_writer_descriptor(const struct capture_writer *writer)
+{
+	return writer->fd;
+}
+
+struct capture_progress capture_writer_progress(const struct capture_writer *writer)
+{
+	return (struct capture_progress){.bytes = writer->file_size, .chunks = writer->sequence};
+}
+
+void capture_writer_resume(struct capture_writer *draft, struct capture_progress progress)
+{
+	draft->file_size = progress.bytes;
+	draft->sequence = progress.chunks;
+}
+
+static int input_read(int fd, void *buffer, size_t length, uint64_t offset)
+{
+	ssize_t count = pread(fd, buffer, length, (off_t)offset);
+
+	if (count < 0)
+		return -errno;
+	return (size_t)count == length ? 0 : -EBADMSG;
+}
+
+/* The chunk at *offset gets this file's next number, and *offset that of the one behind it. */
+static int chunk_copy(struct capture_writer *writer, int fd, uint64_t *offset)
+{
+	struct capture_chunk *chunk = (struct capture_chunk *)writer->output;
+	size_t size;
+	int error = input_read(fd, chunk, sizeof(*chunk), *offset);
+
+	if (error)
+		return error;
+	if (chunk->magic != CAPTURE_CHUNK_MAGIC || chunk->compressed_size > writer->output_size - sizeof(*chunk))
+		return -EBADMSG;
+	size = sizeof(*chunk) + chunk->compressed_size;
+	error = input_read(fd, chunk + 1, chunk->compressed_size, *offset + sizeof(*chunk));
+	if (error)
+		return error;
+	chunk->sequence = writer->sequence++;
+	chunk->header_checksum = XXH3_64bits(chunk, offsetof(struct capture_chunk, header_checksum));
+	*offset += size;
+	return output_write(writer, writer->output, size);
+}
+
+int capture_writer_copy(struct capture_writer *writer, int fd, uint64_t from, uint64_t end)
+{
+	int error = capture_writer_flush(writer);
+
+	while (!error && from < end)
+		error = chunk_copy(writer, fd, &from);
+	return error;
+}
+
+int capture_writer_replace(struct capture_writer *writer, struct capture_writer *draft, uint64_t from)
+{
+	int error = writer->error, old;
+
+	if (!error)
+		error = capture_writer_copy(draft, writer->fd, from, writer->file_size);
+	if (!error)
+		error = draft_publish(draft);
+	if (!error) {
+		old = writer->fd;
+		writer->fd = draft->fd;
+		draft->fd = old;
+		writer->file_size = draft->file_size;
+		writer->sequence = draft->sequence;
+	}
+	draft_remove(draft);
+	return error;
+}
+
 int capture_writer_close(struct capture_writer *writer)
 {
 	int error;
 
 	if (!writer)
 		return 0;
+	if (!writer->published) {
+		draft_remove(writer);
+		return 0;
+	}
 	error = capture_writer_flush(writer);
 	if (close(writer->fd) < 0 && !error && errno != EINTR)
 		error = -errno;

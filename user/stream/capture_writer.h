@@ -71,6 +71,35 @@ int capture_writer_flush(struct capture_writer *writer);
 /* Bytes of whole chunks in the file. */
 uint64_t capture_writer_bytes(const struct capture_writer *writer);
 
+/*
+ * A draft is a writer whose file waits, without a name where the file system knows such files, to take the place of the
+ * capture at `path`. `header` is that capture's. capture_writer_close removes a draft.
+ */
+int capture_writer_draft(const char *path, const struct capture_header *header, struct capture_writer **draft);
+
+/* The descriptor of its file, for a process that closes all others. */
+int capture_writer_descriptor(const struct capture_writer *writer);
+
+/* How far a draft has come, where another process wrote to its file. */
+struct capture_progress {
+	uint64_t bytes;
+	uint32_t chunks;
+};
+struct capture_progress capture_writer_progress(const struct capture_writer *writer);
+void capture_writer_resume(struct capture_writer *draft, struct capture_progress progress);
+
+/*
+ * Flushes, and copies the whole chunks of the capture `fd` from the offset `from`, where one begins, up to `end`.
+ * -EBADMSG: no chunk begins there.
+ */
+int capture_writer_copy(struct capture_writer *writer, int fd, uint64_t from, uint64_t end);
+
+/*
+ * The draft gets the chunks that `writer` has written from the offset `from` on, and its file the place of the
+ * writer's, which goes on in it. The draft is closed in any case; after an error everything is as before.
+ */
+int capture_writer_replace(struct capture_writer *writer, struct capture_writer *draft, uint64_t from);
+
 /* Flushes, closes and frees, also after an error, which it returns. Accepts NULL. */
 int capture_writer_close(struct capture_writer *writer);
 

@@ -23,6 +23,7 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_SEGMENT] = sizeof(struct segment_event),
 	[EVENT_OUT_OF_MEMORY] = sizeof(struct out_of_memory_event),
 	[EVENT_LAUNCH] = sizeof(struct launch_event),
+	[EVENT_COLLECTIVE] = sizeof(struct collective_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -36,6 +37,8 @@ static const uint32_t capture_sizes[] = {
 	[CAPTURE_INDEX(CAPTURE_LOSS)] = sizeof(struct loss_record),
 	[CAPTURE_INDEX(CAPTURE_END)] = sizeof(struct text_record),
 	[CAPTURE_INDEX(CAPTURE_SYMBOL)] = sizeof(struct symbol_record),
+	[CAPTURE_INDEX(CAPTURE_STACK)] = sizeof(struct stack_record),
+	[CAPTURE_INDEX(CAPTURE_WINDOW)] = sizeof(struct window_record),
 	[CAPTURE_INDEX(CAPTURE_MODULE)] = sizeof(struct module_record),
 	[CAPTURE_INDEX(CAPTURE_OWNER)] = sizeof(struct owner_record),
 };
@@ -113,6 +116,18 @@ static const char *content_check(const struct event *record)
 		const struct out_of_memory_event *exhausted = (const struct out_of_memory_event *)record;
 
 		return lists_check(record, sizeof(*exhausted), 0, exhausted->frame_count);
+	}
+	case CAPTURE_STACK: {
+		const struct stack_record *stack = (const struct stack_record *)record;
+
+		return lists_check(record, sizeof(*stack), 0, stack->frame_count);
+	}
+	case EVENT_COLLECTIVE: {
+		const struct collective_event *collective = (const struct collective_event *)record;
+
+		if (collective->input_shown > collective->tensor_count)
+			return "more inputs than tensors";
+		return lists_check(record, sizeof(*collective), collective->tensor_count, collective->frame_count);
 	}
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
@@ -193,6 +208,21 @@ bool event_stack_find(const struct event *event, struct event_stack *stack)
 
 		*stack = (struct event_stack){
 			exhausted->stack, (const struct python_frame *)(exhausted + 1), exhausted->frame_count};
+		return true;
+	}
+	case CAPTURE_STACK: {
+		const struct stack_record *record = (const struct stack_record *)event;
+
+		*stack = (struct event_stack){
+			record->stack, (const struct python_frame *)(record + 1), record->frame_count};
+		return true;
+	}
+	case EVENT_COLLECTIVE: {
+		const struct collective_event *collective = (const struct collective_event *)event;
+		const struct tensor_argument *tensors = (const struct tensor_argument *)(collective + 1);
+
+		*stack = (struct event_stack){collective->stack,
+			(const struct python_frame *)(tensors + collective->tensor_count), collective->frame_count};
 		return true;
 	}
 	default:

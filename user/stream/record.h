@@ -35,7 +35,7 @@ struct event_stack {
 	size_t frame_count;                /* 0: the stack was sent before */
 };
 
-/* Returns false for a kind of event that carries none. The record passed record_check. */
+/* Returns false for a kind of record that carries none. The record passed record_check. */
 bool event_stack_find(const struct event *event, struct event_stack *stack);
 
 #endif

@@ -23,11 +23,20 @@
 static const struct {
 	unsigned int major, minor;
 	struct torch_derived values;
+	uint16_t tensor_elements;
 } measured[] = {
-	{1, 13, {BIT(26) | BIT(35), BITS(40, 42), 24, 0x188}},
-	{2, 6, {BIT(26) | BIT(35), BITS(40, 47), 16, 0x1d8}},
-	{2, 14, {BIT(26) | BIT(34), BITS(39, 48), 16, 0x1d0}},
+	{1, 13, {BIT(26) | BIT(35), BITS(40, 42), 24, 0x188}, 168},
+	{2, 6, {BIT(26) | BIT(35), BITS(40, 47), 16, 0x1d8}, 160},
+	{2, 14, {BIT(26) | BIT(34), BITS(39, 48), 16, 0x1d0}, 152},
 };
+
+static uint16_t elements_find(unsigned int major, unsigned int minor)
+{
+	for (size_t index = 0; index < sizeof(measured) / sizeof(measured[0]); index++)
+		if (measured[index].major == major && measured[index].minor == minor)
+			return measured[index].tensor_elements;
+	return 0;
+}
 
 static const struct torch_derived *measured_find(unsigned int major, unsigned int minor)
 {
@@ -92,6 +101,7 @@ int torch_layout_make(unsigned int major, unsigned int minor, const struct torch
 		.keys_included_default = included,
 		.keys_excluded_default = excluded,
 		.tensor_storage = (uint16_t)storage,
+		.tensor_elements = elements_find(major, minor),
 		/* Both objects begin with c10::intrusive_ptr_target, and these are their first members. */
 		.storage_data = (uint16_t)storage,
 		.storage_bytes = (uint16_t)(storage + DATA_POINTER_BYTES),

@@ -19,6 +19,7 @@ struct torch_layout {
 	uint64_t keys_excluded_default;         /* c10::default_excluded_set, by which TLS is XORed */
 	uint64_t keys_included_default;         /* c10::default_included_set, likewise */
 	uint16_t tensor_storage;                /* TensorImpl::storage_ */
+	uint16_t tensor_elements;               /* TensorImpl::numel_, before data_type_; 0: unknown */
 	uint16_t storage_data;                  /* StorageImpl::data_ptr_ */
 	uint16_t storage_bytes;                 /* StorageImpl::size_bytes_ */
 	uint16_t optional_value, optional_flag; /* of optional<Tensor> */

@@ -1,0 +1,121 @@
+"""Collectives of the ranks of a job: what each was, and who came last."""
+import collections
+import csv
+import json
+import os
+
+from harness import COMPLETE, PYTHON, check, check_equal, program_path, test, wait_until
+
+RANKS = 2
+
+
+def collectives_of(context, rank, out="out"):
+    with open(context.path(out, f"rank_{rank}", f"rank_{rank}_collectives.csv"), newline="",
+              encoding="utf-8") as source:
+        return list(csv.DictReader(source))
+
+
+def run(context, program, *arguments, environment=None, options=(), codes=(0,)):
+    traced = context.run(context.hdtrace, "run", "-o", context.path("out"), "--device", "all", *options, "--",
+                         *context.command(PYTHON, program_path(program), *arguments),
+                         environment=environment, timeout=100)
+    check(traced.code in codes, f"exit code {traced.code}: {traced}")
+    return traced
+
+
+def check_every_call(context, backend, environment=None):
+    os.makedirs(context.path("log"))
+    run(context, "collectives", backend, RANKS, context.path("log"), environment=environment)
+    for rank in range(RANKS):
+        rows = collectives_of(context, rank)
+        with open(context.path("log", f"{rank}.log"), encoding="utf-8") as log:
+            wanted = log.read().splitlines()
+        got = [" ".join([row["kind"], row["reduce_op"] or "-", row["dtype"] or "-", row["count"], row["peer"] or "-"])
+               for row in rows]
+        check_equal(got, wanted, f"collectives of rank {rank}")
+        check_equal({(row["group_rank"], row["group_size"]) for row in rows}, {(str(rank), str(RANKS))}, "groups")
+        common = [row for row in rows if row["kind"] not in ("send", "receive")]
+        check_equal([int(row["sequence"]) for row in common], list(range(len(common))), "sequence")
+        check_equal({(row["matched_ranks"], row["absent_rank"], row["differs"]) for row in common},
+                    {(str(RANKS), "", "0")}, "matches")
+        sizes = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "uint8": 1, "": 0}
+        for row in rows:
+            check_equal(int(row["bytes"]), int(row["count"]) * sizes[row["dtype"]], f"bytes of {row}")
+    return rows
+
+
+@test(timeout=120)
+def test_every_collective_of_gloo_is_one_row(context):
+    check_every_call(context, "gloo")
+
+
+@test(root="latest", timeout=120)
+def test_every_collective_of_gloo_in_the_latest_version(context):
+    rows = check_every_call(context, "gloo")
+    check_equal([row["mode"] for row in rows].count("functional"), 2, "functional collectives")
+
+
+@test(root="cuda", timeout=120)
+def test_every_collective_of_gloo_in_the_cuda_build(context):
+    check_every_call(context, "gloo")
+
+
+@test(root="cuda", device="cuda", timeout=120)
+def test_every_collective_of_nccl(context):
+    check_every_call(context, "nccl", {"STANDIN_CUDA_DEVICES": str(RANKS)})
+
+
+@test(timeout=120)
+def test_buckets_of_gradients_are_told_from_other_collectives(context):
+    run(context, "ranks", "gloo", 4)
+    for rank in range(4):
+        rows = collectives_of(context, rank)
+        buckets = [row for row in rows if row["bucket"] == "1"]
+        check_equal([(row["kind"], row["reduce_op"], row["count"], row["task_name"]) for row in buckets],
+                    [("all_reduce", "sum", "12480", "backward")] * 3, "buckets")
+        kinds = collections.Counter(row["kind"] for row in rows)
+        check_equal((kinds["all_reduce"], kinds["all_gather"], kinds["barrier"]), (6, 1, 1), "kinds")
+        check_equal([row["step"] for row in buckets], ["0", "1", "2"], "steps of buckets")
+
+
+@test(timeout=120)
+def test_the_rank_that_comes_last_is_named_with_the_time_that_others_waited(context):
+    run(context, "late", "gloo", RANKS, "0.05")
+    for rank in range(RANKS):
+        late = max(collectives_of(context, rank), key=lambda row: int(row["skew_ns"]))
+        check_equal((late["kind"], late["last_rank"], late["sequence"]), ("all_reduce", "1", "3"), "the late one")
+        check(40 <= int(late["skew_ns"]) / 1e6 <= 60, "skew", late["skew_ns"])
+        check_equal(int(late["wait_ns"]), int(late["skew_ns"]) if rank == 0 else 0, f"wait of rank {rank}")
+
+
+@test(timeout=120)
+def test_a_rank_that_never_comes_is_named_with_where_it_stands(context):
+    tracer = context.start(context.hdtrace, "run", "-d", "12", "-o", context.path("out"), "--", PYTHON,
+                           program_path("late"), "gloo", RANKS, "never")
+    wait_until(lambda: os.path.exists(context.path("out", "job.json")), lambda: f"reports of {tracer}", timeout=60)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        job = json.load(source)
+    for rank in job["ranks"]:
+        os.kill(rank["pid"], 9)
+    check_equal([(one["rank"], one["kind"], one["absent_rank"]) for one in job["unfinished"]], [(0, "all_reduce", 1)],
+                "what was never finished")
+    absent = job["ranks"][1]["python_stack"]
+    check(any("late.py" in line and line.endswith(" linger") for line in absent[:1]), "where rank 1 stands:", absent)
+    waiting = job["ranks"][0]["python_stack"]
+    check(any("distributed_c10d.py" in line for line in waiting), "where rank 0 stands:", waiting)
+
+
+@test(timeout=120)
+def test_ranks_attached_in_the_middle_are_matched(context):
+    job = context.program("family", "exec", RANKS, "0")
+    wait_until(lambda: job.out.count("step") > 8, lambda: f"steps of {job}", timeout=40)
+    context.run(context.hdtrace, "-p", job.pid, "-d", "2", "-o", context.path("out")).check_code(COMPLETE)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        for rank in json.load(source)["ranks"]:
+            os.kill(rank["pid"], 9)
+    times = [{row["time_ns"]: row for row in collectives_of(context, rank)} for rank in range(RANKS)]
+    matched = [row for row in times[0].values() if row["matched_ranks"] == str(RANKS)]
+    check(len(matched) > 20, "matched", len(matched), "of", len(times[0]))
+    # A rank cannot be a whole step ahead: all-reduces hold it back.
+    check(all(int(row["skew_ns"]) < 200e6 and row["differs"] == "0" for row in matched[:-1]), "skews:",
+          [row["skew_ns"] for row in matched])

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Collectives: what each was, which of several ranks' are the same one, who came last. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "containers/containers.h"
+#include "model/model.h"
+
+#define GROUP 0x1000
+#define MILLISECOND 1000000ull
+
+static struct model *model;
+
+static void begin(void)
+{
+	model = model_new(NULL);
+	cr_assert_not_null(model);
+}
+
+static void end(void)
+{
+	model_free(model);
+}
+
+TestSuite(collective, .init = begin, .fini = end);
+
+struct record {
+	struct collective_event head;
+	struct tensor_argument tensors[2];
+};
+
+static struct record record_of(uint16_t target, int32_t rank, int32_t size, uint64_t milliseconds)
+{
+	struct record record = {
+		.head = {.event = {.kind = EVENT_COLLECTIVE,
+				 .size = sizeof(record),
+				 .target = target,
+				 .time_ns = milliseconds * MILLISECOND},
+			.group = GROUP,
+			.input_elements = 10,
+			.output_elements = 10,
+			.rank = rank,
+			.size = size,
+			.peer = -1,
+			.input_count = 1,
+			.output_count = 1,
+			.tensor_count = 2,
+			.input_shown = 1,
+			.kind = COLLECTIVE_ALL_REDUCE,
+			.element_type = 6},
+		.tensors = {{.data = 0x7000, .bytes = 64}, {.data = 0x7000, .bytes = 64}},
+	};
+
+	return record;
+}
+
+static void take(const struct record *record)
+{
+	cr_assert_eq(model_event(model, &record->head.event), 0);
+}
+
+static void reduce(uint16_t target, int32_t rank, int32_t size, uint64_t milliseconds)
+{
+	struct record record = record_of(target, rank, size, milliseconds);
+
+	take(&record);
+}
+
+static void targets(uint16_t count, bool from_start)
+{
+	for (uint16_t i = 0; i < count; i++)
+		cr_assert_eq(model_target(model, i, RANK_UNKNOWN, from_start, NULL), 0);
+}
+
+static const struct collective *collective_of(size_t rank, size_t index)
+{
+	const struct rank *of = model_rank(model, rank);
+
+	cr_assert_lt(index, arrlenu(of->collectives));
+	return &of->collectives[index];
+}
+
+Test(collective, has_words_and_bytes)
+{
+	struct record record = record_of(0, 0, 1, 1);
+	const struct collective *found;
+
+	targets(1, true);
+	record.head.operation = 4;
+	record.head.kind = COLLECTIVE_REDUCE;
+	record.head.element_type = 15;
+	record.head.peer = 3;
+	record.head.flags = COLLECTIVE_BUCKET;
+	take(&record);
+	cr_assert_eq(model_finish(model), 0);
+	found = collective_of(0, 0);
+	cr_assert_str_eq(collective_kind_name(found), "reduce");
+	cr_assert_str_eq(collective_operation_name(found), "max");
+	cr_assert_str_eq(collective_type_name(found), "bfloat16");
+	cr_assert_str_eq(collective_mode_name(found), "eager");
+	cr_assert_eq(found->input_bytes, 20);
+	cr_assert_eq(found->peer, 3);
+	cr_assert(found->in_bucket);
+	cr_assert_eq(found->matched_ranks, 0);
+}
+
+Test(collective, of_an_unknown_type_has_the_bytes_of_its_storages)
+{
+	struct record record = record_of(0, 0, 1, 1);
+
+	targets(1, true);
+	record.head.element_type = 255;
+	take(&record);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_str_eq(collective_type_name(collective_of(0, 0)), "");
+	cr_assert_eq(collective_of(0, 0)->input_bytes, 64);
+}
+
+Test(collective, that_is_shorter_than_its_lists_is_refused)
+{
+	struct record record = record_of(0, 0, 1, 1);
+
+	targets(1, true);
+	record.head.frame_count = 1;
+	cr_assert_eq(model_event(model, &record.head.event), -EINVAL);
+}
+
+Test(collective, with_more_inputs_than_tensors_is_refused)
+{
+	struct record record = record_of(0, 0, 1, 1);
+
+	targets(1, true);
+	record.head.input_shown = 3;
+	cr_assert_eq(model_event(model, &record.head.event), -EINVAL);
+}
+
+Test(collective, ranks_without_a_launcher_have_the_numbers_of_their_communicator)
+{
+	targets(2, true);
+	reduce(0, 1, 2, 1);
+	reduce(1, 0, 2, 1);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(model_rank(model, 0)->target, 1);
+	cr_assert_eq(model_rank(model, 0)->rank_source, RANK_OF_COMMUNICATOR);
+}
+
+Test(collective, knows_who_came_last_and_how_long_each_waited)
+{
+	targets(3, true);
+	for (int32_t rank = 0; rank < 3; rank++) {
+		reduce((uint16_t)rank, rank, 3, 10);
+		reduce((uint16_t)rank, rank, 3, rank == 1 ? 70 : 20 + (uint64_t)rank);
+	}
+	cr_assert_eq(model_finish(model), 0);
+	for (size_t rank = 0; rank < 3; rank++) {
+		cr_assert_eq(collective_of(rank, 1)->matched_ranks, 3);
+		cr_assert_eq(collective_of(rank, 1)->last_rank, 1);
+		cr_assert_eq(collective_of(rank, 1)->skew_ns, 50 * MILLISECOND);
+		cr_assert_eq(collective_of(rank, 1)->absent_rank, RANK_UNKNOWN);
+		cr_assert_not(collective_of(rank, 1)->differs);
+	}
+	cr_assert_eq(collective_of(0, 1)->wait_ns, 50 * MILLISECOND);
+	cr_assert_eq(collective_of(1, 1)->wait_ns, 0);
+	cr_assert_eq(collective_of(2, 1)->wait_ns, 48 * MILLISECOND);
+}
+
+Test(collective, names_a_rank_that_did_not_come)
+{
+	targets(2, true);
+	reduce(0, 0, 2, 1);
+	reduce(1, 1, 2, 1);
+	reduce(0, 0, 2, 5);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(collective_of(0, 1)->absent_rank, 1);
+	cr_assert_eq(collective_of(0, 1)->matched_ranks, 1);
+	cr_assert_eq(collective_of(0, 0)->absent_rank, RANK_UNKNOWN);
+}
+
+Test(collective, tells_ranks_that_disagree)
+{
+	struct record other = record_of(1, 1, 2, 1);
+
+	targets(2, true);
+	other.head.input_elements = 11;
+	reduce(0, 0, 2, 1);
+	take(&other);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert(collective_of(0, 0)->differs);
+	cr_assert(collective_of(1, 0)->differs);
+}
+
+Test(collective, sends_have_no_number_and_are_not_matched)
+{
+	struct record send = record_of(0, 0, 2, 1);
+
+	targets(2, true);
+	send.head.kind = COLLECTIVE_SEND;
+	take(&send);
+	reduce(0, 0, 2, 2);
+	reduce(1, 1, 2, 2);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(collective_of(0, 0)->sequence, SEQUENCE_NONE);
+	cr_assert_eq(collective_of(0, 0)->matched_ranks, 0);
+	cr_assert_eq(collective_of(0, 1)->sequence, 0);
+	cr_assert_eq(collective_of(0, 1)->matched_ranks, 2);
+}
+
+Test(collective, of_ranks_attached_one_after_the_other_is_matched_by_time)
+{
+	targets(2, false);
+	for (uint64_t step = 0; step < 20; step++)
+		reduce(0, 0, 2, 100 * step);
+	for (uint64_t step = 3; step < 20; step++)
+		reduce(1, 1, 2, 100 * step + 7);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(collective_of(1, 0)->skew_ns, 7 * MILLISECOND);
+	cr_assert_eq(collective_of(1, 0)->last_rank, 1);
+	cr_assert_eq(collective_of(0, 3)->matched_ranks, 2);
+	cr_assert_eq(collective_of(0, 19)->matched_ranks, 2);
+	cr_assert_eq(collective_of(0, 2)->matched_ranks, 1);
+	cr_assert_eq(collective_of(0, 2)->absent_rank, RANK_UNKNOWN, "it was not traced yet");
+}
+
+Test(collective, of_different_groups_of_one_size_is_not_matched)
+{
+	targets(4, true);
+	for (uint16_t target = 0; target < 4; target++)
+		reduce(target, target % 2, 2, 1);
+	cr_assert_eq(model_finish(model), 0);
+	for (size_t rank = 0; rank < 4; rank++)
+		cr_assert_eq(collective_of(rank, 0)->matched_ranks, 0);
+}
+
+Test(collective, of_different_jobs_is_not_matched)
+{
+	targets(2, true);
+	cr_assert_eq(model_family(model, 0, -1, false, "job_a"), 0);
+	cr_assert_eq(model_family(model, 1, -1, false, "job_b"), 0);
+	reduce(0, 0, 2, 1);
+	reduce(1, 1, 2, 1);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(collective_of(0, 0)->matched_ranks, 0);
+}
+
+Test(collective, on_a_communicator_of_a_reused_address_counts_anew)
+{
+	targets(1, true);
+	reduce(0, 0, 2, 1);
+	reduce(0, 0, 4, 2);
+	reduce(0, 0, 4, 3);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(collective_of(0, 1)->group, 1);
+	cr_assert_eq(collective_of(0, 2)->sequence, 1);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Which targets are ranks, of which job, with which number.
+ *
+ * A launcher, and a process that a rank started to load data, have PyTorch too and
+ * may run operators. What tells a rank is a backward pass or a collective. Where
+ * nobody of a family has run one, all are taken but those that only forked, and
+ * those without a number that started one with a number.
+ *
+ * The number of a rank is what its launcher wrote into its environment, else the
+ * rank in its largest communicator, else the lowest that is free.
+ */
+#include <string.h>
+
+#include "state.h"
+
+static struct target_state *parent_of(const struct model *model, const struct target_state *target)
+{
+	return target->parent >= 0 ? model->targets[target->parent] : NULL;
+}
+
+static bool descends(const struct model *model, const struct target_state *target, const struct target_state *from)
+{
+	for (target = parent_of(model, target); target; target = parent_of(model, target))
+		if (target == from)
+			return true;
+	return false;
+}
+
+/* Did its launcher give it a number? */
+static bool is_launched(const struct target_state *target)
+{
+	return target->result.rank != RANK_UNKNOWN;
+}
+
+bool target_is_rank(const struct model *model, const struct target_state *target)
+{
+	if (target->trained)
+		return true;
+	if (target->forked)
+		return false;
+	for (size_t i = 0; i < arrlenu(model->targets); i++) {
+		const struct target_state *other = model->targets[i];
+
+		if (!other)
+			continue;
+		if (other->trained && (descends(model, other, target) || descends(model, target, other)))
+			return false;
+		if (is_launched(other) && !is_launched(target) && descends(model, other, target))
+			return false;
+	}
+	return true;
+}
+
+static bool is_taken(const struct model *model, const struct target_state *target, int32_t rank)
+{
+	for (size_t i = 0; i < arrlenu(model->order); i++) {
+		const struct target_state *other = model->order[i];
+
+		if (other != target && other->result.rank == rank && !strcmp(other->result.job, target->result.job))
+			return true;
+	}
+	return false;
+}
+
+/* Jobs have names only where there are several. */
+static void jobs_name(struct model *model)
+{
+	bool several = false;
+
+	for (size_t i = 1; i < arrlenu(model->order); i++)
+		several |= strcmp(model->order[i]->job, model->order[0]->job) != 0;
+	for (size_t i = 0; several && i < arrlenu(model->order); i++)
+		model->order[i]->result.job = model->order[i]->job;
+}
+
+/* Earlier targets first; a number that another has is none. */
+static void number_take(struct model *model, struct target_state *target, int32_t rank, enum rank_source source)
+{
+	if (target->result.rank != RANK_UNKNOWN || rank == RANK_UNKNOWN || is_taken(model, target, rank))
+		return;
+	target->result.rank = rank;
+	target->result.rank_source = (uint8_t)source;
+}
+
+static int32_t largest_group_rank(const struct rank *rank)
+{
+	const struct group *largest = NULL;
+
+	for (size_t i = 0; i < arrlenu(rank->groups); i++)
+		if (!largest || rank->groups[i].size > largest->size)
+			largest = &rank->groups[i];
+	return largest ? largest->rank : RANK_UNKNOWN;
+}
+
+static void number_any(struct model *model, struct target_state *target)
+{
+	int32_t rank = 0;
+
+	while (is_taken(model, target, rank))
+		rank++;
+	number_take(model, target, rank, RANK_OF_ORDER);
+}
+
+void ranks_number(struct model *model)
+{
+	int32_t *told = NULL;
+
+	jobs_name(model);
+	for (size_t i = 0; i < arrlenu(model->order); i++) {
+		arrput(told, model->order[i]->result.rank);
+		model->order[i]->result.rank = RANK_UNKNOWN;
+	}
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		number_take(model, model->order[i], told[i], RANK_OF_LAUNCHER);
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		number_take(model, model->order[i], largest_group_rank(&model->order[i]->result), RANK_OF_COMMUNICATOR);
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		number_any(model, model->order[i]);
+	arrfree(told);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The collectives of a job over its ranks: the n-th on a group is the same one
+ * in every rank, and who began it last kept the others waiting.
+ *
+ * Which groups of different processes are one: of the same size, the k-th of that
+ * size in their process, as all ranks make their groups in the same order. Two
+ * that claim the same rank in it are different groups after all, and are not
+ * matched. Where a trace began in the middle, ranks were not attached at the same
+ * moment: then numbers are moved so that the collectives lie closest in time.
+ */
+#include <string.h>
+
+#include "state.h"
+
+#define SHIFTS 8        /* how far numbers may be off to either side */
+#define COMPARED 64     /* so many collectives are compared to find out */
+#define MISMATCH_NS 1e9 /* one that differs in kind or bytes weighs as much as so much time */
+#define SIZE_LEAST 2    /* of a group that has anybody to wait for */
+
+/* One rank's part in a group. */
+struct member {
+	struct target_state *target;
+	uint32_t group;
+	uint32_t ordinal;      /* among the groups of its size in its process */
+	uint32_t *collectives; /* stb_ds: indices into result.collectives, in order */
+	ptrdiff_t shift;       /* number here - number of the first member */
+	bool taken;
+};
+
+static struct group *group_of(const struct member *member)
+{
+	return &member->target->result.groups[member->group];
+}
+
+static struct collective *collective_at(const struct member *member, ptrdiff_t number)
+{
+	ptrdiff_t index = number + member->shift;
+
+	return index >= 0 && index < arrlen(member->collectives)
+	               ? &member->target->result.collectives[member->collectives[index]]
+	               : NULL;
+}
+
+static struct member *members_of(const struct model *model)
+{
+	struct member *members = NULL;
+
+	for (size_t i = 0; i < arrlenu(model->order); i++) {
+		struct target_state *target = model->order[i];
+		size_t first = arrlenu(members);
+
+		for (uint32_t group = 0; group < arrlenu(target->result.groups); group++) {
+			struct member member = {.target = target, .group = group};
+
+			for (uint32_t j = 0; j < group; j++)
+				member.ordinal += target->result.groups[j].size == target->result.groups[group].size;
+			arrput(members, member);
+		}
+		for (uint32_t j = 0; members && j < arrlenu(target->result.collectives); j++)
+			if (collective_is_common(&target->result.collectives[j]))
+				arrput(members[first + target->result.collectives[j].group].collectives, j);
+	}
+	return members;
+}
+
+static bool is_same_group(const struct member *left, const struct member *right)
+{
+	return left->ordinal == right->ordinal && group_of(left)->size == group_of(right)->size &&
+	       group_of(left)->size >= SIZE_LEAST && !strcmp(left->target->result.job, right->target->result.job);
+}
+
+/* What all ranks must agree on. */
+static bool agrees(const struct collective *left, const struct collective *right)
+{
+	if (left->kind != right->kind || left->operation != right->operation)
+		return false;
+	switch (left->kind) {
+	case COLLECTIVE_ALL_REDUCE:
+	case COLLECTIVE_BROADCAST:
+	case COLLECTIVE_REDUCE:
+	case COLLECTIVE_ALL_GATHER:
+	case COLLECTIVE_REDUCE_SCATTER:
+		return left->input_bytes == right->input_bytes;
+	default:
+		return true;
+	}
+}
+
+/* Mean distance of two members' collectives if the second's numbers are moved so. */
+static double distance(const struct member *reference, struct member *member, ptrdiff_t shift)
+{
+	double sum = 0;
+	ptrdiff_t compared = 0;
+
+	member->shift = shift;
+	for (ptrdiff_t number = 0; number < COMPARED; number++) {
+		const struct collective *left = collective_at(reference, number);
+		const struct collective *right = collective_at(member, number);
+
+		if (!left || !right)
+			continue;
+		compared++;
+		sum += left->time_ns > right->time_ns ? (double)(left->time_ns - right->time_ns)
+		                                      : (double)(right->time_ns - left->time_ns);
+		sum += agrees(left, right) ? 0 : MISMATCH_NS;
+	}
+	return compared ? sum / (double)compared : MISMATCH_NS * COMPARED;
+}
+
+/* Around the number at which `member` was when the reference began. */
+static void member_align(const struct member *reference, struct member *member)
+{
+	const struct collective *first = collective_at(reference, 0);
+	ptrdiff_t around = 0, best = 0;
+	double least = -1;
+
+	if (!first || (reference->target->result.from_start && member->target->result.from_start)) {
+		member->shift = 0;
+		return;
+	}
+	while (around < arrlen(member->collectives) &&
+		member->target->result.collectives[member->collectives[around]].time_ns < first->time_ns)
+		around++;
+	for (ptrdiff_t shift = around - SHIFTS; shift <= around + SHIFTS; shift++) {
+		double here = distance(reference, member, shift);
+
+		if (least < 0 || here < least) {
+			least = here;
+			best = shift;
+		}
+	}
+	member->shift = best;
+}
+
+/* The one whose first collective comes last: all others have it too. */
+static struct member *reference_of(struct member **members)
+{
+	struct member *reference = members[0];
+
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		const struct collective *first = collective_at(members[i], 0);
+		const struct collective *known = collective_at(reference, 0);
+
+		if (!known || (first && first->time_ns > known->time_ns))
+			reference = members[i];
+	}
+	return reference;
+}
+
+/* Was the rank not traced yet? */
+static bool is_before(const struct member *member, ptrdiff_t number)
+{
+	return number + member->shift < 0;
+}
+
+/* All that began the collective of this number; false when nobody did. */
+static bool number_match(struct member **members, ptrdiff_t number)
+{
+	struct collective *first = NULL, *last = NULL;
+	int32_t last_rank = RANK_UNKNOWN, absent = RANK_UNKNOWN;
+	uint32_t came = 0;
+	bool differs = false;
+
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		struct collective *one = collective_at(members[i], number);
+
+		if (!one) {
+			if (absent == RANK_UNKNOWN && !is_before(members[i], number))
+				absent = members[i]->target->result.rank;
+			continue;
+		}
+		came++;
+		differs |= first && !agrees(first, one);
+		first = first && first->time_ns <= one->time_ns ? first : one;
+		if (!last || one->time_ns > last->time_ns) {
+			last = one;
+			last_rank = members[i]->target->result.rank;
+		}
+	}
+	for (size_t i = 0; came && i < arrlenu(members); i++) {
+		struct collective *one = collective_at(members[i], number);
+
+		if (!one)
+			continue;
+		one->matched_ranks = came;
+		one->absent_rank = absent;
+		one->differs = differs;
+		one->last_rank = last_rank;
+		one->skew_ns = last->time_ns - first->time_ns;
+		one->wait_ns = last->time_ns - one->time_ns;
+	}
+	return came > 0;
+}
+
+static void group_match(struct member **members)
+{
+	struct member *reference = reference_of(members);
+	ptrdiff_t earliest = 0;
+
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		if (members[i] != reference)
+			member_align(reference, members[i]);
+		earliest = -members[i]->shift < earliest ? -members[i]->shift : earliest;
+	}
+	for (ptrdiff_t number = earliest; number_match(members, number) || number < 0; number++)
+		continue;
+}
+
+/* Two of one rank cannot be of one group. */
+static bool ranks_are_distinct(struct member **members)
+{
+	for (size_t i = 0; i < arrlenu(members); i++)
+		for (size_t j = 0; j < i; j++)
+			if (group_of(members[i])->rank == group_of(members[j])->rank)
+				return false;
+	return true;
+}
+
+void collectives_match(struct model *model)
+{
+	struct member *members = members_of(model);
+
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		struct member **same = NULL;
+
+		for (size_t j = i; j < arrlenu(members); j++)
+			if (!members[j].taken && is_same_group(&members[i], &members[j])) {
+				members[j].taken = true;
+				arrput(same, &members[j]);
+			}
+		if (arrlenu(same) > 1 && ranks_are_distinct(same))
+			group_match(same);
+		arrfree(same);
+	}
+	for (size_t i = 0; i < arrlenu(members); i++)
+		arrfree(members[i].collectives);
+	arrfree(members);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The table. Source: torch/csrc/distributed/c10d/Backend.hpp (ProcessGroup.hpp in
+ * 1.13) and Types.hpp of PyTorch 1.13, 2.6 and 2.14. All methods return an object,
+ * so that the hidden result comes first and `this` second.
+ */
+#include "probe/collective_calls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Places of arguments as in segment_call: 0 for none, else register + 1. The first one of a method is rdx. */
+enum argument { FIRST = 3, SECOND, THIRD, FOURTH, FIFTH };
+
+#define IN(argument, form_) .inputs = (argument), .input_form = (form_)
+#define OUT(argument, form_) .outputs = (argument), .output_form = (form_)
+#define IN_PLACE IN(FIRST, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LIST)
+
+static const struct collective_method methods[] = {
+	{"allreduce", {.kind = COLLECTIVE_ALL_REDUCE, IN_PLACE, .options = SECOND, .reduces = 1}},
+	{"allreduce_sparse", {.kind = COLLECTIVE_ALL_REDUCE, IN_PLACE, .options = SECOND, .reduces = 1}},
+	{"allreduce_coalesced", {.kind = COLLECTIVE_ALL_REDUCE, IN_PLACE, .options = SECOND, .reduces = 1}},
+	{"broadcast", {.kind = COLLECTIVE_BROADCAST, IN_PLACE, .options = SECOND, .rooted = 1}},
+	{"reduce", {.kind = COLLECTIVE_REDUCE, IN_PLACE, .options = SECOND, .reduces = 1, .rooted = 1}},
+	{"allgather", {.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LISTS)}},
+	{"allgather_coalesced",
+		{.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LISTS)}},
+	{"_allgather_base",
+		{.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_TENSOR), OUT(FIRST, COLLECTIVE_TENSOR)}},
+	{"all_gather_single",
+		{.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_TENSOR), OUT(FIRST, COLLECTIVE_TENSOR)}},
+	{"allgather_into_tensor_coalesced",
+		{.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LIST)}},
+	{"all_gather_single_coalesced",
+		{.kind = COLLECTIVE_ALL_GATHER, IN(SECOND, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LIST)}},
+	{"reduce_scatter", {.kind = COLLECTIVE_REDUCE_SCATTER,
+				   IN(SECOND, COLLECTIVE_LISTS),
+				   OUT(FIRST, COLLECTIVE_LIST),
+				   .options = THIRD,
+				   .reduces = 1}},
+	{"_reduce_scatter_base", {.kind = COLLECTIVE_REDUCE_SCATTER,
+					 IN(SECOND, COLLECTIVE_TENSOR),
+					 OUT(FIRST, COLLECTIVE_TENSOR),
+					 .options = THIRD,
+					 .reduces = 1}},
+	{"reduce_scatter_single", {.kind = COLLECTIVE_REDUCE_SCATTER,
+					  IN(SECOND, COLLECTIVE_TENSOR),
+					  OUT(FIRST, COLLECTIVE_TENSOR),
+					  .options = THIRD,
+					  .reduces = 1}},
+	{"reduce_scatter_tensor_coalesced", {.kind = COLLECTIVE_REDUCE_SCATTER,
+						    IN(SECOND, COLLECTIVE_LIST),
+						    OUT(FIRST, COLLECTIVE_LIST),
+						    .options = THIRD,
+						    .reduces = 1}},
+	{"reduce_scatter_single_coalesced", {.kind = COLLECTIVE_REDUCE_SCATTER,
+						    IN(SECOND, COLLECTIVE_LIST),
+						    OUT(FIRST, COLLECTIVE_LIST),
+						    .options = THIRD,
+						    .reduces = 1}},
+	{"alltoall_base",
+		{.kind = COLLECTIVE_ALL_TO_ALL, IN(SECOND, COLLECTIVE_TENSOR), OUT(FIRST, COLLECTIVE_TENSOR)}},
+	{"all_to_all_single",
+		{.kind = COLLECTIVE_ALL_TO_ALL, IN(SECOND, COLLECTIVE_TENSOR), OUT(FIRST, COLLECTIVE_TENSOR)}},
+	{"alltoall", {.kind = COLLECTIVE_ALL_TO_ALL, IN(SECOND, COLLECTIVE_LIST), OUT(FIRST, COLLECTIVE_LIST)}},
+	{"gather", {.kind = COLLECTIVE_GATHER,
+			   IN(SECOND, COLLECTIVE_LIST),
+			   OUT(FIRST, COLLECTIVE_LISTS),
+			   .options = THIRD,
+			   .rooted = 1}},
+	{"scatter", {.kind = COLLECTIVE_SCATTER,
+			    IN(SECOND, COLLECTIVE_LISTS),
+			    OUT(FIRST, COLLECTIVE_LIST),
+			    .options = THIRD,
+			    .rooted = 1}},
+	{"send", {.kind = COLLECTIVE_SEND, IN(FIRST, COLLECTIVE_LIST), .peer = SECOND}},
+	{"recv", {.kind = COLLECTIVE_RECEIVE, OUT(FIRST, COLLECTIVE_LIST), .peer = SECOND}},
+	{"recvAnysource", {.kind = COLLECTIVE_RECEIVE, OUT(FIRST, COLLECTIVE_LIST)}},
+	{"barrier", {.kind = COLLECTIVE_BARRIER}},
+};
+
+static const struct {
+	const char *name;
+	enum library_role library;
+} classes[] = {
+	{"ProcessGroupGloo", LIBRARY_TORCH_CPU},
+	{"ProcessGroupMPI", LIBRARY_TORCH_CPU},
+	{"ProcessGroupNCCL", LIBRARY_TORCH_CUDA},
+};
+
+const struct collective_method *collective_methods(size_t *count)
+{
+	*count = sizeof(methods) / sizeof(methods[0]);
+	return methods;
+}
+
+const char *collective_class(size_t index, enum library_role *library)
+{
+	if (index >= sizeof(classes) / sizeof(classes[0]))
+		return NULL;
+	*library = classes[index].library;
+	return classes[index].name;
+}
+
+void collective_symbol(const char *class_name, const char *method, char symbol[COLLECTIVE_SYMBOL_BYTES])
+{
+	snprintf(symbol, COLLECTIVE_SYMBOL_BYTES, "_ZN4c10d%zu%s%zu%sE", strlen(class_name), class_name, strlen(method),
+		method);
+}
