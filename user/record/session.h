@@ -80,9 +80,9 @@ struct target {
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	struct python_types types;
-	int *links;               /* stb_ds */
-	pid_t *fork_children;     /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
-	struct known_code *codes; /* stb_ds hash map */
+	int *links;                     /* stb_ds */
+	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
+	struct known_code *codes;       /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
