@@ -50,7 +50,8 @@ struct arguments {
 	}
 
 static const struct argp_option options_record[] = {
-	{"pid", 'p', "PID[,PID...]", 0, "the processes to trace, with all that they started; all: every one that has PyTorch", 0},
+	{"pid", 'p', "PID[,PID...]", 0,
+		"the processes to trace, with all that they started; all: every one that has PyTorch", 0},
 	COMMON_OPTIONS,
 	{0},
 };

@@ -127,8 +127,7 @@ static const char *content_check(const struct event *record)
 
 		if (collective->input_shown > collective->tensor_count)
 			return "more inputs than tensors";
-		return lists_check(
-			record, sizeof(*collective), collective->tensor_count, collective->frame_count);
+		return lists_check(record, sizeof(*collective), collective->tensor_count, collective->frame_count);
 	}
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
