@@ -139,6 +139,8 @@ struct device {
 
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
+	/* What its allocator had given out before the trace, 0 without totals; of it, the storages that are known. */
+	uint64_t older_bytes, older_known_bytes;
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
 	/* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
 	uint64_t *streams;
