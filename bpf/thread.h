@@ -120,7 +120,7 @@ struct thread_state {
 	struct call_frame collective;    /* the last one that the thread began, of `group` */
 	struct call_frame bucket;        /* Reducer::all_reduce_bucket */
 	__u64 group;
-	__u64 python_holder;             /* address of the word that held the innermost frame at the last look */
+	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 

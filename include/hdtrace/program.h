@@ -188,8 +188,8 @@ struct target_settings {
 
 	__u16 tensor_storage;
 	__u16 tensor_elements; /* TensorImpl::numel_, with the type of the elements behind it; 0: unknown */
-	__u16 storage_data;  /* StorageImpl -> pointer to its first byte */
-	__u16 storage_bytes; /* from storage_data on */
+	__u16 storage_data;    /* StorageImpl -> pointer to its first byte */
+	__u16 storage_bytes;   /* from storage_data on */
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */

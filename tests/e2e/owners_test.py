@@ -66,3 +66,13 @@ def test_a_model_of_a_thousand_modules_is_read_in_time(context):
     missing = [name for kind, _, name in wanted.values() if kind != "Other" and name not in names]
     check(not missing, f"{len(missing)} of {len(wanted)} owners are missing: {missing[:3]}")
     job.check_alive()
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_what_is_older_on_a_device_adds_up_to_its_allocators_total(context):
+    """But for what the allocator rounds up, and the workspace of the libraries, which Python does not hold."""
+    _, older, _ = check_owners(context)
+    device = context.report().live["devices"]["cuda:0"]
+    known = sum(block["size"] for block in older.values() if block["device"] == "cuda:0")
+    check_equal(device["older_known_bytes"], known, "bytes of the rows that are older")
+    check(device["older_known_bytes"] <= device["older_bytes"], f"more is known than there was: {device}")

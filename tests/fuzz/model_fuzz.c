@@ -40,7 +40,8 @@ union record {
 	struct segment_event segment;
 	struct out_of_memory_event exhausted;
 	struct launch_event launch;
-	char bytes[sizeof(struct operator_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
+	struct collective_event collective;
+	char bytes[sizeof(struct collective_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
 static void require(bool truth)
@@ -170,6 +171,17 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->launch.function = command[5];
 		record->event.size = sizeof(record->launch);
 		break;
+	case EVENT_COLLECTIVE:
+		count = put_tensors(record->bytes + sizeof(record->collective), command);
+		record->collective.group = command[5] & 3;
+		record->collective.rank = command[5] >> 7;
+		record->collective.size = command[5] >> 4 & 3;
+		record->collective.kind = command[6];
+		record->collective.element_type = command[7];
+		record->collective.tensor_count = (uint16_t)count;
+		record->collective.input_shown = (uint16_t)(count / 2);
+		record->event.size = (uint32_t)(sizeof(record->collective) + count * sizeof(struct tensor_argument));
+		break;
 	default:
 		record->event.size = sizeof(record->event);
 		break;
@@ -180,7 +192,7 @@ static void send(struct model *model, const uint8_t *command, uint64_t time)
 {
 	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE,
 		EVENT_RESIZE, EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE,
-		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH};
+		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH, EVENT_COLLECTIVE};
 	union record record;
 
 	memset(&record, 0, sizeof(record));
@@ -299,6 +311,12 @@ static void check_rank(const struct rank *rank)
 	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
 		require(peak[i] <= rank->devices[i].peak_bytes);
 		require(rank->devices[i].has_totals || live_at_peak[i] <= rank->devices[i].peak_bytes);
+	}
+	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
+		const struct collective *collective = &rank->collectives[i];
+
+		require(collective->group < arrlenu(rank->groups) && collective->stack < arrlenu(rank->stacks));
+		require(collective->wait_ns <= collective->skew_ns);
 	}
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));

@@ -2,8 +2,8 @@
 /*
  * A program that uses a device without PyTorch, by CUDA's runtime or (argument
  * "driver") by its driver, or goes on doing so (argument "loop": "step N" when it
- * did it again). Starts with an allocation, without a pause, and prints what it got: a line "NAME ADDRESS BYTES" for each call that gave memory, "freed
- * ADDRESS" for what it gave back, "refused NAME BYTES" for what it did not get.
+ * did it again). Starts with an allocation, without a pause, and prints what it got: a line "NAME ADDRESS BYTES" for
+ * each call that gave memory, "freed ADDRESS" for what it gave back, "refused NAME BYTES" for what it did not get.
  */
 #include <stdint.h>
 #include <stdio.h>

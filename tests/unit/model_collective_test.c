@@ -34,7 +34,9 @@ struct record {
 static struct record record_of(uint16_t target, int32_t rank, int32_t size, uint64_t milliseconds)
 {
 	struct record record = {
-		.head = {.event = {.kind = EVENT_COLLECTIVE, .size = sizeof(record), .target = target,
+		.head = {.event = {.kind = EVENT_COLLECTIVE,
+				 .size = sizeof(record),
+				 .target = target,
 				 .time_ns = milliseconds * MILLISECOND},
 			.group = GROUP,
 			.input_elements = 10,

@@ -57,6 +57,9 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 static const char *const mode_names[] = {
 	[MODE_EAGER] = "eager", [MODE_FUNCTIONAL] = "functional", [MODE_COMPILED] = "compiled"};
 
+/* Of one process; more are counted with the last one. */
+#define GROUPS_MAX 1024
+
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 static uint8_t element_bytes(uint8_t type)
@@ -99,6 +102,8 @@ static uint32_t group_find(struct target_state *target, const struct collective_
 		if (groups[i - 1].address == group.address && groups[i - 1].rank == group.rank &&
 			groups[i - 1].size == group.size)
 			return (uint32_t)(i - 1);
+	if (arrlenu(groups) == GROUPS_MAX)
+		return GROUPS_MAX - 1;
 	arrput(target->result.groups, group);
 	return (uint32_t)arrlenu(target->result.groups) - 1;
 }
@@ -155,9 +160,8 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.phase = (uint8_t)stack_phase(&target->stacks[collective.stack], event->event.flags);
 	collective.mode = (uint8_t)stack_mode(&target->stacks[collective.stack]);
 	collective.group = group_find(target, event);
-	collective.sequence = collective_is_common(&collective)
-				      ? target->result.groups[collective.group].collectives++
-				      : SEQUENCE_NONE;
+	collective.sequence = collective_is_common(&collective) ? target->result.groups[collective.group].collectives++
+	                                                        : SEQUENCE_NONE;
 	collective.input_elements = event->input_elements;
 	collective.output_elements = event->output_elements;
 	collective.input_bytes = bytes_of(event->input_elements, event->element_type, tensors, event->input_shown);

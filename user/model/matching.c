@@ -13,18 +13,18 @@
 
 #include "state.h"
 
-#define SHIFTS 8          /* how far numbers may be off to either side */
-#define COMPARED 64       /* so many collectives are compared to find out */
-#define MISMATCH_NS 1e9   /* one that differs in kind or bytes weighs as much as so much time */
-#define SIZE_LEAST 2      /* of a group that has anybody to wait for */
+#define SHIFTS 8        /* how far numbers may be off to either side */
+#define COMPARED 64     /* so many collectives are compared to find out */
+#define MISMATCH_NS 1e9 /* one that differs in kind or bytes weighs as much as so much time */
+#define SIZE_LEAST 2    /* of a group that has anybody to wait for */
 
 /* One rank's part in a group. */
 struct member {
 	struct target_state *target;
 	uint32_t group;
-	uint32_t ordinal;         /* among the groups of its size in its process */
-	uint32_t *collectives;    /* stb_ds: indices into result.collectives, in order */
-	ptrdiff_t shift;          /* number here - number of the first member */
+	uint32_t ordinal;      /* among the groups of its size in its process */
+	uint32_t *collectives; /* stb_ds: indices into result.collectives, in order */
+	ptrdiff_t shift;       /* number here - number of the first member */
 	bool taken;
 };
 
@@ -38,8 +38,8 @@ static struct collective *collective_at(const struct member *member, ptrdiff_t n
 	ptrdiff_t index = number + member->shift;
 
 	return index >= 0 && index < arrlen(member->collectives)
-		       ? &member->target->result.collectives[member->collectives[index]]
-		       : NULL;
+	               ? &member->target->result.collectives[member->collectives[index]]
+	               : NULL;
 }
 
 static struct member *members_of(const struct model *model)
@@ -48,18 +48,18 @@ static struct member *members_of(const struct model *model)
 
 	for (size_t i = 0; i < arrlenu(model->order); i++) {
 		struct target_state *target = model->order[i];
+		size_t first = arrlenu(members);
 
 		for (uint32_t group = 0; group < arrlenu(target->result.groups); group++) {
 			struct member member = {.target = target, .group = group};
 
 			for (uint32_t j = 0; j < group; j++)
 				member.ordinal += target->result.groups[j].size == target->result.groups[group].size;
-			for (uint32_t j = 0; j < arrlenu(target->result.collectives); j++)
-				if (target->result.collectives[j].group == group &&
-					collective_is_common(&target->result.collectives[j]))
-					arrput(member.collectives, j);
 			arrput(members, member);
 		}
+		for (uint32_t j = 0; members && j < arrlenu(target->result.collectives); j++)
+			if (collective_is_common(&target->result.collectives[j]))
+				arrput(members[first + target->result.collectives[j].group].collectives, j);
 	}
 	return members;
 }
@@ -102,7 +102,7 @@ static double distance(const struct member *reference, struct member *member, pt
 			continue;
 		compared++;
 		sum += left->time_ns > right->time_ns ? (double)(left->time_ns - right->time_ns)
-						      : (double)(right->time_ns - left->time_ns);
+		                                      : (double)(right->time_ns - left->time_ns);
 		sum += agrees(left, right) ? 0 : MISMATCH_NS;
 	}
 	return compared ? sum / (double)compared : MISMATCH_NS * COMPARED;

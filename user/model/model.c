@@ -280,9 +280,8 @@ static int event_send(struct target_state *target, const struct event *event)
 		return event_has(event, sizeof(struct gradient_event)) ? memory_gradient(target, (const void *)event)
 		                                                       : -EINVAL;
 	case EVENT_COLLECTIVE:
-		return event_has(event, sizeof(struct collective_event))
-		               ? collective_begin(target, (const void *)event)
-		               : -EINVAL;
+		return event_has(event, sizeof(struct collective_event)) ? collective_begin(target, (const void *)event)
+		                                                         : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;

@@ -139,6 +139,8 @@ struct device {
 
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
+	/* What its allocator had given out before the trace, 0 without totals; of it, the storages that are known. */
+	uint64_t older_bytes, older_known_bytes;
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
 	/* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
 	uint64_t *streams;
@@ -234,11 +236,11 @@ struct collective {
 	uint64_t time_ns;
 	uint64_t input_elements, output_elements, input_bytes, output_bytes;
 	uint64_t input_address, output_address; /* of the first storage, 0: none */
-	uint64_t skew_ns; /* between the first and the last rank that began it */
-	uint64_t wait_ns; /* from when this rank began it until the last one did */
-	uint32_t group;   /* index into rank.groups */
-	uint32_t sequence; /* number on the group, SEQUENCE_NONE: a send or receive */
-	uint32_t stack;    /* index into rank.stacks */
+	uint64_t skew_ns;                       /* between the first and the last rank that began it */
+	uint64_t wait_ns;                       /* from when this rank began it until the last one did */
+	uint32_t group;                         /* index into rank.groups */
+	uint32_t sequence;                      /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;                         /* index into rank.stacks */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
@@ -247,8 +249,8 @@ struct collective {
 	int32_t peer;           /* root or other rank in the group, -1: none */
 	uint8_t kind;           /* enum collective_kind */
 	uint8_t operation, element_type;
-	uint8_t mode;  /* enum collective_mode */
-	uint8_t phase; /* enum phase */
+	uint8_t mode;   /* enum collective_mode */
+	uint8_t phase;  /* enum phase */
 	bool in_bucket; /* of a bucket of gradients */
 	bool differs;   /* ranks began it with different kinds or sizes */
 };

@@ -125,7 +125,8 @@ static enum category category_of(
 		return CATEGORY_OPTSTATE;
 	if (block->phase == PHASE_BACKWARD)
 		return CATEGORY_TEMP;
-	return target->result.runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER : CATEGORY_ACTIVATION;
+	return target->result.runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER
+	                                                                          : CATEGORY_ACTIVATION;
 }
 
 /* --- which allocations are rows, in which order ---------------------------------- */

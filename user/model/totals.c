@@ -63,6 +63,16 @@ static void peak_note(struct running *running, uint32_t order, uint64_t time_ns,
 	running->device->peak_run = run;
 }
 
+static uint64_t known_before(const struct target_state *target, size_t device)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < arrlenu(target->allocations); i++)
+		if (target->allocations[i].device == device && (target->allocations[i].flags & ALLOCATION_PREEXISTING))
+			bytes += target->allocations[i].bytes;
+	return bytes;
+}
+
 static uint64_t bytes_before(const struct target_state *target, size_t device)
 {
 	uint64_t bytes = 0;
@@ -117,6 +127,9 @@ static void device_total(struct passes *passes, size_t device)
 	arrzero(passes->totals[device], arrlenu(target->result.runs));
 	running.totals = passes->totals[device];
 	running.now.live_bytes = bytes_before(target, device);
+	running.device->older_known_bytes = known_before(target, device);
+	if (running.device->has_totals)
+		running.device->older_bytes = target->devices[device].before;
 	running.device->peak_run = NONE;
 	peak_note(&running, 0, target->result.first_time_ns, passes->public_run[RUN_PREEXISTING]);
 	for (uint32_t i = 0; i < arrlenu(target->moments); i++) {

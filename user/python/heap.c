@@ -15,7 +15,7 @@
 
 #define LINK_FLAGS 3ull /* a head may be aligned to four bytes only */
 #define HEAD_BYTES 16
-#define GENERATION_BYTES 24 /* head, threshold, count */
+#define GENERATION_BYTES 24ul /* head, threshold, count */
 #define GENERATIONS 3
 /* Behind the generations a pointer may come before the last list. */
 #define LAST_LIST_GAP 8
@@ -69,16 +69,15 @@ static bool state_head(const struct python_memory *memory, const uint8_t *state,
 	memcpy(&link, state + place, sizeof(link));
 	link.next &= ~LINK_FLAGS;
 	link.previous &= ~LINK_FLAGS;
-	return link.next > STATE_BYTES && link.previous > STATE_BYTES &&
-	       is_head(memory, interpreter + place, &link);
+	return link.next > STATE_BYTES && link.previous > STATE_BYTES && is_head(memory, interpreter + place, &link);
 }
 
 static void heap_fill(const struct python_memory *memory, uint64_t first, struct python_heap *heap)
 {
-	uint64_t last = first + (uint64_t)GENERATIONS * GENERATION_BYTES;
+	uint64_t last = first + GENERATIONS * GENERATION_BYTES;
 
 	for (heap->count = 0; heap->count < GENERATIONS; heap->count++)
-		heap->heads[heap->count] = first + (uint64_t)heap->count * GENERATION_BYTES;
+		heap->heads[heap->count] = first + heap->count * GENERATION_BYTES;
 	for (uint64_t at = last; at <= last + LAST_LIST_GAP + STATE_STEP; at += STATE_STEP) {
 		if (!head_at(memory, at))
 			continue;
@@ -95,8 +94,7 @@ int python_heap_find(const struct python_memory *memory, uint64_t runtime, struc
 	int error = -ENOENT;
 
 	/* It may lie at the end of what is mapped. */
-	while (state && size > GENERATIONS * GENERATION_BYTES &&
-		python_memory_read(memory, interpreter, state, size))
+	while (state && size > GENERATIONS * GENERATION_BYTES && python_memory_read(memory, interpreter, state, size))
 		size /= 2;
 	for (size_t place = 0; state && error && place + GENERATIONS * GENERATION_BYTES <= size; place += STATE_STEP) {
 		bool found = true;
@@ -156,8 +154,8 @@ static bool object_read(struct blocks *blocks, uint64_t address, uint64_t before
 /* --- walks --------------------------------------------------------------------- */
 
 /* From a head back to it. -EAGAIN: the list was changed under the walk. */
-static int list_walk(struct blocks *blocks, uint64_t head,
-	void (*visit)(void *context, uint64_t object, uint64_t type), void *context)
+static int list_walk(struct blocks *blocks, uint64_t head, void (*visit)(void *context, uint64_t object, uint64_t type),
+	void *context)
 {
 	struct link start;
 	uint64_t before = head;

@@ -29,7 +29,7 @@
 	{                                                                                                              \
 		.length = 16, .state = 32, .ascii_data = 40, .compact_data = 56                                        \
 	} /* PEP 623: no wstr */
-#define OBJECT_PARTS(cached_keys_at, first_value_at, format, place)                                                     \
+#define OBJECT_PARTS(cached_keys_at, first_value_at, format, place)                                                    \
 	.bytes = {.length = 16, .data = 32},                                                                           \
 	.type = {.name = 24,                                                                                           \
 		.basic_size = 32,                                                                                      \
@@ -40,7 +40,7 @@
 	.dict = {.keys = 32,                                                                                           \
 		.values = 40,                                                                                          \
 		.first_value = (first_value_at),                                                                       \
-		.keys_format = (format),                                                                                 \
+		.keys_format = (format),                                                                               \
 		.attributes = (place)},                                                                                \
 	.object_type = 8
 

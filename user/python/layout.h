@@ -26,9 +26,9 @@ enum python_keys_format {
 /* Where an object has its attributes. */
 enum python_attributes {
 	ATTRIBUTES_AT_OFFSET, /* a dictionary at tp_dictoffset */
-	ATTRIBUTES_BEFORE,    /* 3.11: in front of the object a dictionary, and in front of that the values without one */
-	ATTRIBUTES_EITHER,    /* 3.12: one word in front of it is the dictionary, or with its lowest bit set the values */
-	ATTRIBUTES_INLINE,    /* 3.13: a dictionary in front of it, and values behind tp_basicsize */
+	ATTRIBUTES_BEFORE, /* 3.11: in front of the object a dictionary, and in front of that the values without one */
+	ATTRIBUTES_EITHER, /* 3.12: one word in front of it is the dictionary, or with its lowest bit set the values */
+	ATTRIBUTES_INLINE, /* 3.13: a dictionary in front of it, and values behind tp_basicsize */
 };
 
 struct python_layout {

@@ -121,7 +121,10 @@ static int keys_309(const struct python_memory *memory, uint64_t keys, struct en
 	if (!size || size & (size - 1) || size > 2ull * PYTHON_ITEMS_MAX)
 		return -EBADMSG;
 	*entries = (struct entries){
-		.address = keys + KEYS_309_INDICES + size * (size <= 0xff ? 1 : size <= 0xffff ? 2 : 4),
+		.address = keys + KEYS_309_INDICES +
+	                   size * (size <= 0xff            ? 1
+					  : size <= 0xffff ? 2
+							   : 4),
 		.count = header[KEYS_309_COUNT / sizeof(uint64_t)],
 		.words = 3,
 	};
@@ -215,8 +218,7 @@ int python_dict_items(const struct python_memory *memory, uint64_t dict, struct 
 
 /* --- attributes ---------------------------------------------------------------- */
 
-static int values_read(
-	const struct python_memory *memory, uint64_t type, uint64_t values, struct python_item **items)
+static int values_read(const struct python_memory *memory, uint64_t type, uint64_t values, struct python_item **items)
 {
 	uint64_t keys = python_pointer(memory, type + memory->layout->type.cached_keys);
 
@@ -251,7 +253,9 @@ int python_attributes(const struct python_memory *memory, uint64_t object, struc
 	switch (memory->layout->dict.attributes) {
 	case ATTRIBUTES_BEFORE:
 		values = python_pointer(memory, object - VALUES_BEFORE);
-		return dict ? python_dict_items(memory, dict, items) : values ? values_read(memory, type, values, items) : 0;
+		return dict     ? python_dict_items(memory, dict, items)
+		       : values ? values_read(memory, type, values, items)
+		                : 0;
 	case ATTRIBUTES_EITHER:
 		if (dict & VALUES_TAG)
 			return values_read(memory, type, dict + VALUES_TAG, items);
@@ -265,5 +269,6 @@ char *python_text(struct python_memory *memory, uint64_t object)
 {
 	char *text;
 
-	return python_text_read(memory->layout, &memory->types, memory->read, memory->context, object, &text) ? NULL : text;
+	return python_text_read(memory->layout, &memory->types, memory->read, memory->context, object, &text) ? NULL
+	                                                                                                      : text;
 }

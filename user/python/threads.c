@@ -160,10 +160,13 @@ static int frames_check(const struct python_image *image)
 
 #define FILE_BYTES_MAX 512
 
-struct files_visit {
-	int (*visit)(void *context, const char *file);
-	void *context;
-};
+/* The list of an interpreter's threads begins with the newest. */
+static int state_keep(const struct python_image *image, uint64_t state, void *context)
+{
+	(void)image;
+	*(uint64_t *)context = state;
+	return 0;
+}
 
 /* "" when it cannot be read. */
 static void file_read(const struct python_image *image, uint64_t frame, char file[FILE_BYTES_MAX])
@@ -178,41 +181,22 @@ static void file_read(const struct python_image *image, uint64_t frame, char fil
 	file[length] = '\0';
 }
 
-static int files_visit(const struct python_image *image, uint64_t state, void *context)
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
 {
-	const struct files_visit *visit = context;
-	uint64_t frame = innermost_frame(image, state);
+	uint64_t state = 0, frame;
 	char file[FILE_BYTES_MAX];
+	bool ended = false;
 
-	for (unsigned int count = 0; frame && count < FRAMES_MAX; count++) {
-		int result;
-
+	threads_walk(image, state_keep, &state);
+	frame = innermost_frame(image, state);
+	for (unsigned int count = 0; frame && !ended && count < FRAMES_MAX; count++) {
 		file_read(image, frame, file);
-		result = *file ? visit->visit(visit->context, file) : 0;
-		if (result)
-			return result;
+		ended = *file && visit(context, file);
 		frame = pointer_at(image, frame + image->layout->frame.previous);
 	}
-	return 0;
-}
-
-void python_files_visit(
-	const struct python_image *image, int (*visit)(void *context, const char *file), void *context)
-{
-	struct files_visit all = {visit, context};
-
-	threads_walk(image, files_visit, &all);
 }
 
 /* --- the main thread --------------------------------------------------------------- */
-
-/* The list of an interpreter's threads begins with the newest. */
-static int state_keep(const struct python_image *image, uint64_t state, void *context)
-{
-	(void)image;
-	*(uint64_t *)context = state;
-	return 0;
-}
 
 static struct python_spot spot_read(const struct python_image *image, uint64_t frame)
 {

@@ -35,11 +35,10 @@ int python_threads_find(const struct python_image *image, uint32_t *slot);
 const char *python_threads_error(int error);
 
 /*
- * The file names of the frames of all threads, innermost first, as far as they
+ * The file names of the frames of the main thread, innermost first, as far as they
  * are short and ASCII; nonzero ends the visit.
  */
-void python_files_visit(
-	const struct python_image *image, int (*visit)(void *context, const char *file), void *context);
+void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context);
 
 /* Where a frame stands. */
 struct python_spot {

@@ -27,6 +27,9 @@
 /* What a target shows must not keep us for longer: what is not read by then is left out. */
 #define WALK_NANOSECONDS_MAX 5000000000ull
 
+/* A long walk empties the ring in between. */
+#define RING_NANOSECONDS 20000000ull
+
 struct known_object {
 	uint64_t key;   /* address */
 	uint64_t value; /* type */
@@ -40,20 +43,21 @@ struct owner {
 };
 
 struct target_objects {
-	struct known_object *modules; /* stb_ds hash map: those that the capture has names of */
+	struct known_object *modules;  /* stb_ds hash map: those that the capture has names of */
 	struct known_object *steppers; /* stb_ds hash map: optimizers, and what else has a method `step` */
 	struct known_object *others;   /* stb_ds hash map: what is no module although it is called like one */
 	struct python_heap heap;       /* count 0: not found */
 	bool heap_missed;              /* that was told */
-	struct owner *owners;        /* stb_ds: that wait */
-	uint64_t walk_next_ns;       /* when the next is due */
-	bool walk_wanted;            /* something new showed up */
+	struct owner *owners;          /* stb_ds: that wait */
+	uint64_t walk_next_ns;         /* when the next is due */
+	bool walk_wanted;              /* something new showed up */
 };
 
 struct walk_context {
 	struct session *session;
 	struct target *target;
 	uint64_t time_ns;
+	uint64_t ring_ns; /* when the ring was emptied last; 0: it is being read already */
 };
 
 static bool objects_are_there(const struct target *target)
@@ -63,10 +67,15 @@ static bool objects_are_there(const struct target *target)
 
 static int objects_read(void *context, uint64_t address, void *buffer, size_t length)
 {
-	const struct walk_context *walk = context;
+	struct walk_context *walk = context;
+	uint64_t now = monotonic_now();
 
-	if (monotonic_now() - walk->time_ns > WALK_NANOSECONDS_MAX)
+	if (now - walk->time_ns > WALK_NANOSECONDS_MAX)
 		return -ETIME;
+	if (walk->ring_ns && now - walk->ring_ns > RING_NANOSECONDS) {
+		tracer_read(walk->session->tracer);
+		walk->ring_ns = monotonic_now();
+	}
 	return memory_read(walk->target->process.pid, address, buffer, length);
 }
 
@@ -149,15 +158,17 @@ static bool heap_find(struct session *session, struct target *target, const stru
 	return objects->heap.count;
 }
 
-void objects_walk_all(struct session *session, struct target *target)
+static void heap_walk(struct session *session, struct target *target, bool in_ring)
 {
 	struct target_objects *objects = target->objects;
-	struct walk_context context = {session, target, monotonic_now()};
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
 	struct objects_visitor visitor;
 	struct python_memory memory;
 	struct objects_walk *walk;
 	uint64_t took;
 	int error;
+
+	context.ring_ns = in_ring ? 0 : context.time_ns;
 
 	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
@@ -174,6 +185,17 @@ void objects_walk_all(struct session *session, struct target *target)
 	if (session->options->verbose)
 		session_tell(session, "pid %d: %td owners of storages read in %.1f ms%s", target->process.pid,
 			arrlen(objects->owners), (double)took / 1e6, error ? ", not all" : "");
+}
+
+void objects_walk_all(struct session *session, struct target *target)
+{
+	heap_walk(session, target, false);
+}
+
+void objects_walk_end(struct session *session, struct target *target)
+{
+	heap_walk(session, target, true);
+	owners_keep(session, target, UINT64_MAX);
 }
 
 /* --- stacks ---------------------------------------------------------------------- */
@@ -198,14 +220,14 @@ static bool object_is_known(struct known_object *objects, uint64_t object, uint6
 static void module_meet(struct session *session, struct target *target, uint64_t object)
 {
 	struct target_objects *objects = target->objects;
-	struct walk_context context = {session, target, monotonic_now()};
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
 	uint64_t type = type_now(target, object);
 	struct objects_visitor visitor;
 	struct python_memory memory;
 	struct objects_walk *walk;
 
-	if (!type || object_is_known(objects->modules, object, type) || object_is_known(objects->others, object, type) ||
-		walk_begin(&context, &memory, &visitor, &walk))
+	if (!type || object_is_known(objects->modules, object, type) ||
+		object_is_known(objects->others, object, type) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
 	if (objects_walk_modules(walk, object))
 		hmput(objects->others, object, type);

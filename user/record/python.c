@@ -14,10 +14,7 @@
 #include "python/threads.h"
 #include "target/memory.h"
 
-#define LOADER_WORKER_FILE "/torch/utils/data/_utils/worker.py"
-#define LOADER_FILE "/torch/utils/data/dataloader.py"
 #define STAND_FRAMES_MAX 16
-#define FORK_FILE "/multiprocessing/popen_fork.py"
 
 static int target_read(void *context, uint64_t address, void *buffer, size_t length)
 {
@@ -128,30 +125,33 @@ char **python_stand(struct target *target)
 	return lines;
 }
 
-struct loader_look {
-	bool in_worker, in_loader, in_fork;
-};
+/* Files of a loader's worker, in this order from the innermost frame on. */
+static const char *const loader_files[] = {
+	"/multiprocessing/process.py", "/multiprocessing/popen_fork.py", "/torch/utils/data/dataloader.py"};
+
+#define LOADER_FILES (sizeof(loader_files) / sizeof(loader_files[0]))
 
 static int loader_look(void *context, const char *file)
 {
-	struct loader_look *look = context;
+	size_t *found = context;
 
-	look->in_worker |= strstr(file, LOADER_WORKER_FILE) != NULL;
-	look->in_loader |= strstr(file, LOADER_FILE) != NULL;
-	look->in_fork |= strstr(file, FORK_FILE) != NULL;
-	return look->in_worker;
+	*found += strstr(file, loader_files[*found]) != NULL;
+	return *found == LOADER_FILES;
 }
 
-/* It forked inside the constructor of an iterator, and these frames stay below all that it ever runs. */
+/*
+ * It forked inside the constructor of an iterator, and these frames stay below all that it ever runs. A rank that is
+ * itself forked and uses a loader has the same files, in another order.
+ */
 bool python_is_loader(const struct target *parent, struct target *child)
 {
-	struct loader_look look = {0};
+	size_t found = 0;
 	struct python_image image;
 
 	if (!image_of(parent, child, &image))
 		return false;
-	python_files_visit(&image, loader_look, &look);
-	return look.in_worker || (look.in_loader && look.in_fork);
+	python_files_visit(&image, loader_look, &found);
+	return found == LOADER_FILES;
 }
 
 void python_settings(const struct session *session, struct target *target)

@@ -132,10 +132,8 @@ static void record_handle(void *context, const struct event *record, size_t size
 		codes_keep(session, target, record);
 		objects_meet(session, target, record);
 	}
-	if (record->kind == EVENT_FINALIZE) {
-		objects_walk_all(session, target);
-		owners_keep(session, target, UINT64_MAX);
-	}
+	if (record->kind == EVENT_FINALIZE)
+		objects_walk_end(session, target);
 	symbols_keep(session, target, record);
 	session_keep(session, target, record);
 	if (record->kind == EVENT_FINALIZE)

@@ -80,9 +80,9 @@ struct target {
 	char *library_paths[LIBRARY_ROLES];
 	uint64_t bias[LIBRARY_ROLES];
 	struct python_types types;
-	int *links;               /* stb_ds */
-	pid_t *fork_children;     /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
-	struct known_code *codes; /* stb_ds hash map */
+	int *links;                     /* stb_ds */
+	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
+	struct known_code *codes;       /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
@@ -145,6 +145,8 @@ void codes_forget(struct target *target);
 enum code_role code_role_of(const struct python_code *code);
 void objects_meet(struct session *session, struct target *target, const struct event *record);
 void objects_walk_all(struct session *session, struct target *target);
+/* The same where the last record of a target is at hand, and what it held goes into the capture. */
+void objects_walk_end(struct session *session, struct target *target);
 void objects_follow(struct session *session, struct target *target);
 void owners_keep(struct session *session, struct target *target, uint64_t time_ns);
 void objects_forget(struct target *target);

@@ -11,10 +11,10 @@
 #define TARGET_JOB_BYTES 80
 
 struct target_facts {
-	int32_t rank;    /* TARGET_RANK_UNKNOWN when absent, null or out of range */
-	int32_t parent;  /* index of the target that started it, TARGET_RANK_UNKNOWN likewise */
-	bool from_start; /* false when absent */
-	bool forked;     /* likewise */
+	int32_t rank;               /* TARGET_RANK_UNKNOWN when absent, null or out of range */
+	int32_t parent;             /* index of the target that started it, TARGET_RANK_UNKNOWN likewise */
+	bool from_start;            /* false when absent */
+	bool forked;                /* likewise */
 	char job[TARGET_JOB_BYTES]; /* "" when absent, null, too long, or no name of a folder */
 };
 

@@ -13,6 +13,7 @@
 
 #include "json_writer.h"
 #include "containers/containers.h"
+#include "modules.h"
 #include "output.h"
 #include "segments.h"
 #include "text.h"
@@ -63,7 +64,8 @@ static const char *const LIMITATIONS[] = {
 	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
 	"that "                                                                                                        \
 	"need them."
-#define LIMITATION_CHILDREN "%lld children of the process, forked without exec (as data loaders do), were not traced."
+#define LIMITATION_CHILDREN                                                                                            \
+	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_WINDOW                                                                                              \
 	"Only a window of the trace was kept: before live.window.since_ns there are only the blocks that were alive "  \
@@ -525,6 +527,8 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 
 		json_key(json, device->name);
 		json_object(json);
+		put_total(json, "older_bytes", device, device->older_bytes);
+		json_put_unsigned(json, "older_known_bytes", device->older_known_bytes);
 		json_put_unsigned(json, "outside_bytes", device->outside_bytes);
 		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
 		if (device->reported)
@@ -599,6 +603,32 @@ static void put_live(struct report *report)
 	json_object_end(json);
 }
 
+/* --- modules ------------------------------------------------------------------------ */
+
+static void put_modules(struct report *report)
+{
+	struct json *json = &report->json;
+	struct module_total *modules = modules_total(report->rank);
+
+	json_key(json, "modules");
+	if (!arrlenu(modules)) {
+		json_raw(json, "[]", 2);
+		return;
+	}
+	json_array(json);
+	for (size_t i = 0; i < arrlenu(modules); i++) {
+		json_object(json);
+		json_put_unsigned(json, "buffer_bytes", modules[i].buffer_bytes);
+		json_put_text(json, "fqn", modules[i].name);
+		json_put_unsigned(json, "local_peak_bytes", modules[i].local_peak_bytes);
+		json_put_unsigned(json, "operators", modules[i].operators);
+		json_put_unsigned(json, "parameter_bytes", modules[i].parameter_bytes);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	modules_free(modules);
+}
+
 /* --- the whole ---------------------------------------------------------------------- */
 
 static void put_report(struct report *report)
@@ -611,8 +641,7 @@ static void put_report(struct report *report)
 	put_live(report);
 	put_blocks(report);
 	put_metadata(report);
-	json_key(json, "modules");
-	json_raw(json, "[]", 2);
+	put_modules(report);
 	json_put_signed(json, "schema_version", SCHEMA_VERSION);
 	json_put_text(json, "status", "ok");
 	put_summary(report);

@@ -34,8 +34,8 @@ enum report_format { REPORT_CSV = 1 << 0, REPORT_JSON = 1 << 1, REPORT_ALL = REP
 
 /*
  * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _segments.csv and
- * _collectives.csv where there are any; folders are made. `formats`: those of enum report_format. A rank without any memory gets the JSON only, and
- * -ENODATA.
+ * _collectives.csv where there are any; folders are made. `formats`: those of enum report_format. A rank without any
+ * memory gets the JSON only, and -ENODATA.
  */
 int report_rank(
 	const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder);

@@ -142,8 +142,10 @@ static void write_categories(FILE *out, const struct device *device)
 
 static int write_block(FILE *out, const struct rank *rank, const struct block *block)
 {
-	char size[SIZE_TEXT_BYTES], *place = place_of(&rank->stacks[block->stack]);
+	char size[SIZE_TEXT_BYTES], *place;
 
+	/* What is older than the trace has no line, but may have a name. */
+	place = block->preexisting && *block->owner ? strdup(block->owner) : place_of(&rank->stacks[block->stack]);
 	if (!place)
 		return -ENOMEM;
 	fprintf(out, "  %10s  %-10s  %-14s  ", size_format(size, block->bytes), category_name(block->category),

@@ -57,7 +57,7 @@ struct objects_walk {
 	struct {
 		uint64_t key;
 		char *value; /* NULL: no text */
-	} * texts; /* stb_ds map: strings by object; keys of dictionaries are the same few */
+	} * texts;           /* stb_ds map: strings by object; keys of dictionaries are the same few */
 };
 
 struct objects_walk *objects_walk_new(
@@ -442,7 +442,7 @@ int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap)
 	int error = python_heap_walk(walk->memory, heap, object_find, &found);
 
 	found_walk(walk, &found);
-	for (int class = 0; class < OBJECT_CLASSES; class++)
+	for (int class = 0; class < OBJECT_CLASSES; class ++)
 		hmfree(found.objects[class]);
 	return error;
 }
