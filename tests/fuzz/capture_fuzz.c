@@ -78,6 +78,22 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
 }
 
 /* Follows the counts of a record as a model would. */
+int model_module(struct model *model, uint16_t target, uint64_t object, const char *name)
+{
+	look(model, name, strlen(name));
+	model->sum += target + object;
+	return 0;
+}
+
+int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
+	const struct tensor_argument *storage, const char *name)
+{
+	look(model, name, strlen(name));
+	look(model, storage, sizeof(*storage));
+	model->sum += target + time_ns + kind;
+	return 0;
+}
+
 int model_event(struct model *model, const struct event *event)
 {
 	look(model, event, event->size);
