@@ -564,6 +564,7 @@ Test(window, stack_that_is_only_referred_to_in_the_window_keeps_its_frames)
 
 Test(window, stacks_that_a_thread_would_send_again_are_dropped)
 {
+	const struct rank *rank;
 	uint64_t start;
 
 	capture_begin(true);
@@ -576,7 +577,8 @@ Test(window, stacks_that_a_thread_would_send_again_are_dropped)
 	capture_end();
 	cr_assert_eq(compact_from(start), 0);
 	cr_expect_eq(records_count(CAPTURE_STACK), 1);
-	cr_expect_str_eq(file_of(rank_read(), block_at(rank_read(), 0x1000)), "loop.py");
+	rank = rank_read();
+	cr_expect_str_eq(file_of(rank, block_at(rank, 0x1000)), "loop.py");
 }
 
 Test(window, stack_keeps_the_code_object_that_was_at_the_address_then)
