@@ -12,7 +12,12 @@
 /* tp_flags. */
 #define TYPE_INLINE_VALUES (1ull << 2)
 #define TYPE_MANAGED_DICT (1ull << 4)
+#define TYPE_IS_LIST (1ull << 25)
 #define TYPE_IS_DICT (1ull << 29)
+
+/* PyListObject: ob_size, then ob_item. */
+#define LIST_COUNT 16
+#define LIST_OBJECTS 24
 
 /* In front of an object: its dictionary, and in 3.11 its values before that. */
 #define DICT_BEFORE 24
@@ -99,6 +104,24 @@ bool python_type_derives(const struct python_memory *memory, uint64_t type, cons
 bool python_is_dict(const struct python_memory *memory, uint64_t object)
 {
 	return type_flags(memory, python_type_of(memory, object)) & TYPE_IS_DICT;
+}
+
+/* --- lists ---------------------------------------------------------------------- */
+
+int python_list_objects(const struct python_memory *memory, uint64_t list, uint64_t **objects)
+{
+	uint64_t count = python_pointer(memory, list + LIST_COUNT), first = python_pointer(memory, list + LIST_OBJECTS);
+	size_t before = arrlenu(*objects);
+	int error;
+
+	if (!(type_flags(memory, python_type_of(memory, list)) & TYPE_IS_LIST) || count > PYTHON_ITEMS_MAX)
+		return -EBADMSG;
+	if (!count)
+		return 0;
+	error = python_memory_read(memory, first, arraddnptr(*objects, count), count * sizeof(**objects));
+	if (error)
+		arrsetlen(*objects, before);
+	return error;
 }
 
 /* --- dictionaries ------------------------------------------------------------- */

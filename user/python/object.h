@@ -49,6 +49,9 @@ bool python_is_dict(const struct python_memory *memory, uint64_t object);
  */
 int python_dict_items(const struct python_memory *memory, uint64_t dict, struct python_item **items);
 
+/* The objects of a list, appended to the stb_ds array *objects. -EBADMSG: it is none. */
+int python_list_objects(const struct python_memory *memory, uint64_t list, uint64_t **objects);
+
 /* The same of an object's own attributes; none is no error. */
 int python_attributes(const struct python_memory *memory, uint64_t object, struct python_item **items);
 

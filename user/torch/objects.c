@@ -367,6 +367,34 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 	arrfree(items);
 }
 
+/* What an optimizer steps is a parameter, also where no module of Python holds it (scripted ones do not). */
+static void group_walk(struct objects_walk *walk, const char *optimizer, uint64_t group)
+{
+	struct python_item *items = NULL;
+	uint64_t *parameters = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (!python_dict_items(walk->memory, group, &items))
+		python_list_objects(walk->memory, item_of(walk, items, "params"), &parameters);
+	for (size_t i = 0; i < arrlenu(parameters) && i < STATE_MAX; i++)
+		if (hmgeti(walk->parameters, parameters[i]) < 0 &&
+			snprintf(name, sizeof(name), "%s.params(%zu)", optimizer, i) < (int)sizeof(name))
+			parameter_walk(walk, parameters[i], name);
+	arrfree(parameters);
+	arrfree(items);
+}
+
+static void groups_walk(struct objects_walk *walk, const char *optimizer, uint64_t object)
+{
+	uint64_t list = attribute_of(walk, object, "param_groups"), *groups = NULL;
+
+	if (list)
+		python_list_objects(walk->memory, list, &groups);
+	for (size_t i = 0; i < arrlenu(groups) && i < STATE_MAX; i++)
+		group_walk(walk, optimizer, groups[i]);
+	arrfree(groups);
+}
+
 static void optimizer_walk(struct objects_walk *walk, uint64_t object)
 {
 	uint64_t state = attribute_of(walk, object, "state");
@@ -374,6 +402,7 @@ static void optimizer_walk(struct objects_walk *walk, uint64_t object)
 	char name[PYTHON_TYPE_NAME_MAX];
 
 	python_type_name(walk->memory, python_type_of(walk->memory, object), name);
+	groups_walk(walk, name, object);
 	if (state && !python_dict_items(walk->memory, state, &entries))
 		for (size_t i = 0; i < arrlenu(entries) && i < STATE_MAX; i++)
 			state_walk(walk, name, &entries[i], i);
