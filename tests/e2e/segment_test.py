@@ -75,6 +75,8 @@ def test_exhausted_memory_has_its_holders(context, settings):
         check(event["file_name"].endswith("exhausting.py"), "where it happened:", event["file_name"])
         check_equal(sum(event["categories"].values()), event["allocated_bytes"], "sum of categories")
         check_equal(event["lines"][0]["bytes"], 300 * MEBIBYTE, "bytes of the line that holds most")
+        check_equal([(module["graph_name"], module["bytes"]) for module in event["modules"] if module["graph_name"]],
+                    [("Cache", 300 * MEBIBYTE)], "modules")
         # Every third block of 6 MiB went: that is the largest piece, or two or three of them where the ends meet free ones.
         gap = event["largest_gap_bytes"]
         check(6 * MEBIBYTE <= gap <= 20 * MEBIBYTE, f"largest gap {gap}")

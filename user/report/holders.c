@@ -9,10 +9,32 @@
 #include "text.h"
 
 /* Texts of the model are there once: equal ones have equal addresses. */
-struct line_key {
-	const char *file;
+struct group_key {
+	const char *text;
 	uint64_t line;
 };
+
+/* Holders by what their blocks have in common. */
+struct groups {
+	struct holder *holders; /* stb_ds */
+	struct {
+		struct group_key key;
+		size_t value;
+	} * index; /* stb_ds map */
+};
+
+static void group_add(struct groups *groups, struct group_key key, struct holder fresh, uint64_t bytes)
+{
+	ptrdiff_t at = hmgeti(groups->index, key);
+
+	if (at < 0) {
+		hmput(groups->index, key, arrlenu(groups->holders));
+		arrput(groups->holders, fresh);
+		at = hmgeti(groups->index, key);
+	}
+	groups->holders[groups->index[at].value].bytes += bytes;
+	groups->holders[groups->index[at].value].blocks++;
+}
 
 uint64_t block_held_bytes(const struct block *block)
 {
@@ -35,50 +57,50 @@ static void largest_insert(struct holders *holders, const struct block *block)
 	holders->largest[at] = block;
 }
 
-static int line_compare(const void *left, const void *right)
+static int holder_compare(const void *left, const void *right)
 {
-	const struct holder_line *a = left, *b = right;
+	const struct holder *a = left, *b = right;
 
 	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
 }
 
+/* The holders of the groups, largest first; the index is not needed any more. */
+static struct holder *groups_end(struct groups *groups)
+{
+	hmfree(groups->index);
+	if (groups->holders)
+		qsort(groups->holders, arrlenu(groups->holders), sizeof(*groups->holders), holder_compare);
+	return groups->holders;
+}
+
 void holders_find(const struct rank *rank, uint8_t device, uint32_t order, struct holders *holders)
 {
-	struct {
-		struct line_key key;
-		size_t value;
-	} *index = NULL;
+	struct groups lines = {0}, modules = {0};
 
 	memset(holders, 0, sizeof(*holders));
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
 		const struct block *block = &rank->blocks[i];
-		const struct frame *leaf = stack_leaf(&rank->stacks[block->stack]);
-		struct line_key key = {leaf ? leaf->file : NULL, leaf ? leaf->line : 0};
-		struct holder_line fresh = {.frame = leaf};
-		ptrdiff_t at;
+		const struct stack *stack = &rank->stacks[block->stack];
+		const struct frame *leaf = stack_leaf(stack);
+		struct group_key line = {leaf ? leaf->file : NULL, leaf ? leaf->line : 0}, module = {stack->module, 0};
+		uint64_t bytes = block_held_bytes(block);
 
 		if (block->device != device || !block_alive_at(block, order))
 			continue;
-		holders->snapshot.total += block_held_bytes(block);
-		holders->snapshot.category[block->category] += block_held_bytes(block);
+		holders->snapshot.total += bytes;
+		holders->snapshot.category[block->category] += bytes;
 		largest_insert(holders, block);
-		at = hmgeti(index, key);
-		if (at < 0) {
-			hmput(index, key, arrlenu(holders->lines));
-			arrput(holders->lines, fresh);
-			at = hmgeti(index, key);
-		}
-		holders->lines[index[at].value].bytes += block_held_bytes(block);
-		holders->lines[index[at].value].blocks++;
+		group_add(&lines, line, (struct holder){.frame = leaf}, bytes);
+		group_add(&modules, module, (struct holder){.module = stack->module}, bytes);
 	}
-	hmfree(index);
-	if (holders->lines)
-		qsort(holders->lines, arrlenu(holders->lines), sizeof(*holders->lines), line_compare);
+	holders->lines = groups_end(&lines);
+	holders->modules = groups_end(&modules);
 }
 
 void holders_free(struct holders *holders)
 {
 	arrfree(holders->lines);
+	arrfree(holders->modules);
 }
 
 size_t holders_enough(const struct holders *holders, uint64_t bytes)

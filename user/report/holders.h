@@ -7,14 +7,16 @@
 
 #define HOLDERS_SHOWN 10
 
-struct holder_line {
-	const struct frame *frame; /* innermost of the stacks of these blocks; NULL: no Python */
+/* Blocks that have something in common. */
+struct holder {
+	const struct frame *frame; /* of a line: innermost of their stacks; NULL: no Python */
+	const char *module;        /* of a module: its name, "": none */
 	uint64_t bytes, blocks;
 };
 
 struct holders {
 	struct snapshot snapshot;                   /* rows of the report; scratch of running operators included */
-	struct holder_line *lines;                  /* stb_ds, largest first */
+	struct holder *lines, *modules;             /* stb_ds, largest first */
 	const struct block *largest[HOLDERS_SHOWN]; /* largest first */
 	size_t largest_count;
 };

@@ -241,6 +241,20 @@ static void put_holding_lines(struct json *json, const struct holders *holders)
 	json_array_end(json);
 }
 
+static void put_holding_modules(struct json *json, const struct holders *holders)
+{
+	if (!json_list(json, "modules", arrlenu(holders->modules)))
+		return;
+	for (size_t i = 0; i < arrlenu(holders->modules) && i < HOLDERS_SHOWN; i++) {
+		json_object(json);
+		json_put_unsigned(json, "blocks", holders->modules[i].blocks);
+		json_put_unsigned(json, "bytes", holders->modules[i].bytes);
+		json_put_text(json, "graph_name", holders->modules[i].module ? holders->modules[i].module : "");
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 static void put_number_or_null(struct json *json, const char *key, uint64_t value, bool known)
 {
 	json_key(json, key);
@@ -267,6 +281,7 @@ static void put_out_of_memory(struct json *json, const struct rank *rank, const 
 	put_number_or_null(json, "largest_gap_bytes", exhausted->largest_gap, known);
 	put_holding_lines(json, &holders);
 	put_number_or_null(json, "missing_bytes", missing, known);
+	put_holding_modules(json, &holders);
 	json_put_text(json, "node_name", exhausted_name(rank, exhausted));
 	json_put_unsigned(json, "requested_bytes", exhausted->bytes);
 	json_put_unsigned(json, "reserved_bytes", exhausted->reserved_bytes);
