@@ -26,14 +26,16 @@ struct groups {
 static void group_add(struct groups *groups, struct group_key key, struct holder fresh, uint64_t bytes)
 {
 	ptrdiff_t at = hmgeti(groups->index, key);
+	size_t place = at < 0 ? arrlenu(groups->holders) : groups->index[at].value;
 
 	if (at < 0) {
-		hmput(groups->index, key, arrlenu(groups->holders));
+		hmput(groups->index, key, place);
 		arrput(groups->holders, fresh);
-		at = hmgeti(groups->index, key);
 	}
-	groups->holders[groups->index[at].value].bytes += bytes;
-	groups->holders[groups->index[at].value].blocks++;
+	if (place < arrlenu(groups->holders)) {
+		groups->holders[place].bytes += bytes;
+		groups->holders[place].blocks++;
+	}
 }
 
 uint64_t block_held_bytes(const struct block *block)
