@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINK_FLAGS 3ull /* a head may be aligned to four bytes only */
 #define HEAD_BYTES 16
@@ -24,7 +25,8 @@
 #define STATE_STEP 4
 
 #define OBJECTS_MAX (1u << 24)
-#define WALK_TRIES 8
+#define WALK_TRIES 40 /* of one list; it changes whenever the target makes an object */
+#define WALK_PAUSE_MICROSECONDS 500
 
 struct link {
 	uint64_t next, previous;
@@ -187,8 +189,11 @@ int python_heap_walk(const struct python_memory *memory, const struct python_hea
 	for (unsigned int list = 0; list < heap->count; list++) {
 		int error = -EAGAIN;
 
-		for (int tries = 0; error && tries < WALK_TRIES; tries++)
+		for (int tries = 0; error && tries < WALK_TRIES; tries++) {
+			if (tries)
+				usleep(WALK_PAUSE_MICROSECONDS);
 			error = list_walk(blocks, heap->heads[list], visit, context);
+		}
 		result = error ? error : result;
 	}
 	free(blocks);
