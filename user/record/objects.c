@@ -209,11 +209,12 @@ static uint64_t type_now(const struct target *target, uint64_t object)
 	return type;
 }
 
-static bool object_is_known(struct known_object *objects, uint64_t object, uint64_t type)
+/* By reference: a lookup makes an empty map first. */
+static bool object_is_known(struct known_object **objects, uint64_t object, uint64_t type)
 {
-	ptrdiff_t at = hmgeti(objects, object);
+	ptrdiff_t at = hmgeti(*objects, object);
 
-	return at >= 0 && objects[at].value == type;
+	return at >= 0 && (*objects)[at].value == type;
 }
 
 /* A module was called. One whose name is not known is the root of a walk of its own. */
@@ -226,8 +227,8 @@ static void module_meet(struct session *session, struct target *target, uint64_t
 	struct python_memory memory;
 	struct objects_walk *walk;
 
-	if (!type || object_is_known(objects->modules, object, type) ||
-		object_is_known(objects->others, object, type) || walk_begin(&context, &memory, &visitor, &walk))
+	if (!type || object_is_known(&objects->modules, object, type) ||
+		object_is_known(&objects->others, object, type) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
 	if (objects_walk_modules(walk, object))
 		hmput(objects->others, object, type);
@@ -239,7 +240,7 @@ static void optimizer_meet(struct target *target, uint64_t object)
 	struct target_objects *objects = target->objects;
 	uint64_t type = type_now(target, object);
 
-	if (!type || object_is_known(objects->steppers, object, type))
+	if (!type || object_is_known(&objects->steppers, object, type))
 		return;
 	hmput(objects->steppers, object, type);
 	objects->walk_wanted = true;
