@@ -12,7 +12,7 @@ SHOWN = 12
 ANY = (0, 1000)
 
 # Names and holders are read out of the process while it goes on: of what is there for milliseconds only they may be missed.
-READ_MEANWHILE = {"module": (80, 100), "type": (80, 100)}
+READ_MEANWHILE = {"module": (95, 100), "type": (95, 100)}
 
 # Where something else than a dispatch mode's own doing remains: job -> figures with other bounds than exact.EXACT.
 EXCEPTIONS = {
@@ -22,6 +22,7 @@ EXCEPTIONS = {
     # A mode under inference mode is shown composite operators (linear, softmax); untraced, only what these call
     # reaches a backend. Blocks are checked below.
     "inference": {"tasks": (60, 100), "extra_tasks": ANY, "rows": (60, 100)},
+    # A model that is there for some milliseconds only: a task without its module is counted as another one.
     "saved_state": {"tasks": (97, 100)},
 }
 
