@@ -8,8 +8,8 @@ from harness import COMPLETE, JOBS, PYTHON, Report, check, check_equal, program_
 KINDS = ("caching", "splitting", "streams", "graphs", "emptying", "devices", "resizing", "pinning")
 SETTINGS = {"plain": {}, "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
             "limits": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:21,roundup_power2_divisions:4"}}
-# With kernels that take long, a block that another stream uses is not free yet when the next one is asked for.
-TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2", "STANDIN_KERNEL_US": "100000"}
+# A block that another stream uses is not free yet when the next one is asked for: nothing waited for that stream.
+TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2", "STANDIN_CLOCK": "waits"}
 ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 PINNED_BYTES = 20_000  # of the job's step of this name
 
@@ -96,7 +96,7 @@ def test_totals_are_right_when_attached_in_the_middle(context):
     """What was there before is in the totals from the first block on, and a row where it is freed or used."""
     kinds = ("caching", "splitting", "streams", "devices")
     job = context.program("device_blocks", "--rounds", "1000", "--pause", "0.02", *kinds,
-                          environment={**TWO_DEVICES, "STANDIN_KERNEL_US": "5"})
+                          environment=TWO_DEVICES)
     context.wait_steps(job, 12)
     tracer = context.attach(job, "-d", "2", "--all-blocks")
     check_equal(tracer.wait(), COMPLETE, f"exit code of {tracer}")

@@ -172,7 +172,7 @@ def test_a_graph_captures_its_streams_and_replays_their_time(context):
 
 @test(root="cuda", needs_bpf=False)
 def test_streams_have_a_time_of_their_own(context):
-    facts = facts_of(context, "streams", STANDIN_KERNEL_US="100000")
+    facts = facts_of(context, "streams", STANDIN_KERNEL_US="100000", STANDIN_CLOCK="waits")
     check(1000 <= facts["milliseconds"] < 5000, "ten kernels of 100 ms:", facts)
     check(facts["busy"] and not facts["busy_after"], facts)
 

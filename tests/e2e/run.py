@@ -25,6 +25,7 @@ import harness  # noqa: E402
 
 PASSED, FAILED, SKIPPED = 0, 1, 77
 LOG_LINES = 60
+SUMMARY_LINES = 8  # of each failed test, told again at the end
 POLL_SECONDS = 0.02
 
 
@@ -154,7 +155,7 @@ def main():
     shutil.rmtree(os.path.join(options.work, "reference"), ignore_errors=True)
     os.makedirs(os.path.join(options.work, "reference"))
     no_bpf = harness.why_no_bpf()
-    counts = {PASSED: 0, FAILED: 0, SKIPPED: 0}
+    counts, failures = {PASSED: 0, FAILED: 0, SKIPPED: 0}, []
     for test in tests:
         start = time.monotonic()
         status, text = run_test(test, options, no_bpf)
@@ -163,7 +164,11 @@ def main():
         reason = f": {text}" if status == SKIPPED else ""
         print(f"{word:8}{test.name} ({time.monotonic() - start:.1f} s){reason}", flush=True)
         if status == FAILED:
-            print("\n".join("    " + line for line in text.splitlines()), flush=True)
+            lines = ["    " + line for line in text.splitlines()]
+            print("\n".join(lines), flush=True)
+            failures += [f"FAILED  {test.name}", *lines[:SUMMARY_LINES]]
+    if failures:
+        print("\n" + "\n".join(failures))
     skipped = f", {counts[SKIPPED]} skipped" if counts[SKIPPED] else ""
     print(f"{counts[PASSED]} passed, {counts[FAILED]} failed{skipped}")
     return 1 if counts[FAILED] else 0

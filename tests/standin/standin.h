@@ -7,6 +7,7 @@
  *	STANDIN_CUDA_DEVICES=N		devices (1); 0: no GPU
  *	STANDIN_CUDA_MEMORY_MB=N	memory of each device in MiB (81920)
  *	STANDIN_KERNEL_US=X		how long every kernel runs, in microseconds (5)
+ *	STANDIN_CLOCK=waits		work is done when something waited for it, not with time (one process only)
  *	STANDIN_TRACE=1			name on stderr the functions that do nothing, as they are called
  *
  * FAKE_CUDA_DEVICES, FAKE_CUDA_MEM_MB, FAKE_KERNEL_US and FAKE_TRACE mean the same.

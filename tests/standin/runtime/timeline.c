@@ -5,6 +5,8 @@
  * thread runs along. Events keep a piece of work; the clock tells whether it is done.
  */
 #include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "../arrival.h"
 #include "runtime.h"
@@ -32,12 +34,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream device_streams[STANDIN_DEVICES_MAX];
 struct stream *made_streams;
 static uint64_t kernel_ns = DEFAULT_KERNEL_NS;
+/* With STANDIN_CLOCK=waits time stands still but for waits, so that two runs see the same, however slow the machine. */
+static bool clock_is_waits;
+static uint64_t waited_until = 1;
 
 __attribute__((constructor)) static void read_settings(void)
 {
 	const char *microseconds = standin_setting("STANDIN_KERNEL_US", "FAKE_KERNEL_US");
 	if (microseconds)
 		kernel_ns = (uint64_t)(strtod(microseconds, NULL) * 1000);
+	const char *clock = getenv("STANDIN_CLOCK");
+	clock_is_waits = clock && strcmp(clock, "waits") == 0;
 	for (int device = 0; device < STANDIN_DEVICES_MAX; device++)
 		device_streams[device].device = device;
 }
@@ -50,6 +57,18 @@ void timeline_lock(void)
 void timeline_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+}
+
+static uint64_t device_now(void)
+{
+	return clock_is_waits ? __atomic_load_n(&waited_until, __ATOMIC_SEQ_CST) : standin_now();
+}
+
+static void pass_until(uint64_t end)
+{
+	uint64_t now = device_now();
+	while (now < end && !__atomic_compare_exchange_n(&waited_until, &now, end, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
 }
 
 uint64_t kernel_duration(void)
@@ -108,7 +127,7 @@ static void append(struct stream *stream, struct work piece)
 		abort();
 	*work = piece;
 	work->references = 1;
-	work->issued = standin_now();
+	work->issued = device_now();
 	work->before = stream->last;
 	stream->last = work;
 	work_end(work);
@@ -160,10 +179,15 @@ static uint64_t stream_end(struct stream *stream)
 /* Sleep towards an end; 0 when it has passed. */
 static int wait_a_bit(uint64_t end)
 {
-	uint64_t now = standin_now();
+	uint64_t now = device_now();
 	if (end <= now)
 		return 0;
-	standin_sleep(end == UNKNOWN ? POLL_UNKNOWN_NS : end - now);
+	if (end == UNKNOWN)
+		standin_sleep(POLL_UNKNOWN_NS);
+	else if (clock_is_waits)
+		pass_until(end);
+	else
+		standin_sleep(end - now);
 	return 1;
 }
 
@@ -244,7 +268,7 @@ EXPORT int cudaStreamGetPriority(void *handle, int *priority)
 
 EXPORT int cudaStreamQuery(void *handle)
 {
-	return stream_end(stream_of(handle)) <= standin_now() ? SUCCESS : ERROR_NOT_READY;
+	return stream_end(stream_of(handle)) <= device_now() ? SUCCESS : ERROR_NOT_READY;
 }
 
 EXPORT int cudaStreamSynchronize(void *handle)
@@ -312,7 +336,7 @@ EXPORT int cudaEventRecordWithFlags(struct event *event, void *handle, unsigned 
 
 EXPORT int cudaEventQuery(struct event *event)
 {
-	return end_of(event->work) <= standin_now() ? SUCCESS : ERROR_NOT_READY;
+	return end_of(event->work) <= device_now() ? SUCCESS : ERROR_NOT_READY;
 }
 
 EXPORT int cudaEventSynchronize(struct event *event)
