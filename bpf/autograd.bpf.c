@@ -8,7 +8,32 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Engine::evaluate_function: no operator can be alive where it is entered. */
+#define NODE_WORDS (NODE_SPAN / sizeof(__u64))
+
+/* AccumulateGrad has a number that no node is given: such a node is not known. */
+#define NO_SEQUENCE (~0ULL)
+
+static __always_inline struct autograd_node node_read(const struct target_settings *settings, __u64 address)
+{
+	__u64 words[NODE_WORDS], sequence;
+	struct autograd_node node = {};
+
+	if (!settings->node_sequence || READ_USER(words, address))
+		return node;
+	sequence = words[settings->node_sequence / sizeof(__u64) % NODE_WORDS];
+	if (sequence == NO_SEQUENCE)
+		return node;
+	node.sequence = sequence;
+	node.thread = words[settings->node_thread / sizeof(__u64) % NODE_WORDS];
+	node.late = words[0] == settings->late_node_class;
+	node.known = 1;
+	return node;
+}
+
+/*
+ * Engine::evaluate_function(std::shared_ptr<GraphTask> &, Node *, InputBuffer &, …):
+ * no operator can be alive where it is entered.
+ */
 SEC("uprobe.multi")
 int node_entered(struct pt_regs *context)
 {
@@ -21,6 +46,7 @@ int node_entered(struct pt_regs *context)
 	frames_forget(hit.thread);
 	hit.thread->engine.place = hit.stack_pointer;
 	READ_USER(hit.thread->engine.word, hit.stack_pointer);
+	hit.thread->evaluated = node_read(hit.settings, arch_register(context, 2));
 	return 0;
 }
 

@@ -14,16 +14,22 @@
 
 #define DTV_ENTRY_SIZE 16 /* glibc dtv_t */
 
-/* Address of the thread's {included, excluded} dispatch key sets, 0 when it has none yet. */
-static __noinline __u64 dispatch_keys_find(const struct target_settings *settings)
+/* Address of a thread's variable, whose pair {TLS module, offset} stands at `pair`; 0 when it has none yet. */
+static __noinline __u64 thread_variable_find(__u64 pair)
 {
 	__u64 got[2], table = 0, block = 0;
 
-	if (!settings->keys_got || bpf_probe_read_user(got, sizeof(got), (void *)settings->keys_got) || !got[0])
+	if (!pair || bpf_probe_read_user(got, sizeof(got), (void *)pair) || !got[0])
 		return 0;
 	if (READ_USER(table, arch_thread_pointer() + ARCH_DTV) || READ_USER(block, table + got[0] * DTV_ENTRY_SIZE))
 		return 0;
 	return block && block != (__u64)-1 ? block + got[1] : 0;
+}
+
+/* Of the thread's {included, excluded} dispatch key sets. */
+static __always_inline __u64 dispatch_keys_find(const struct target_settings *settings)
+{
+	return thread_variable_find(settings->keys_got);
 }
 
 /*

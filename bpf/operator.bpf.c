@@ -57,6 +57,41 @@ static __always_inline __u32 stack_read_at(struct hit *hit, __u32 offset, __u32 
 	return count;
 }
 
+/* PyTorch's own number of the thread: it gets one when it makes its first node. */
+static __noinline int thread_number_find(struct hit *hit)
+{
+	__u64 address = thread_variable_find(hit->settings->thread_number_got), number = 0;
+
+	if (address && !READ_USER(number, address + hit->settings->thread_number_offset))
+		hit->thread->number = (__u32)number;
+	return 0;
+}
+
+/* The node of autograd's graph that the thread is going to make. */
+static __always_inline struct autograd_node node_next(struct hit *hit)
+{
+	struct thread_state *thread = hit->thread;
+	struct autograd_node node = {};
+	__u64 sequence = 0;
+
+	if (!hit->settings->node_counter_got)
+		return node;
+	if (!thread->node_counter_address) {
+		thread->node_counter_address = thread_variable_find(hit->settings->node_counter_got);
+		if (!thread->node_counter_address)
+			return node;
+		thread->node_counter_address += hit->settings->node_counter_offset;
+	}
+	if (READ_USER(sequence, thread->node_counter_address))
+		return node;
+	if (!thread->number)
+		thread_number_find(hit);
+	node.sequence = sequence;
+	node.thread = *(volatile __u32 *)&thread->number;
+	node.known = 1;
+	return node;
+}
+
 static __always_inline void operator_fill(struct operator_event *record, const struct hit *hit,
 	const struct hook_description *description, const struct operator_frame *frame, __u32 size, __u32 depth)
 {
@@ -64,6 +99,7 @@ static __always_inline void operator_fill(struct operator_event *record, const s
 	record->event.operator_ = description->operator_;
 	record->event.flags = frame->guarded ? 0 : EVENT_UNGUARDED;
 	record->stack = frame->stack;
+	record->next = record->evaluated = (struct autograd_node){};
 	record->tensor_count = record->frame_count = 0;
 	record->hook = description->hook;
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
@@ -101,6 +137,9 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 	size += sizeof(*record) + frame_count * sizeof(struct python_frame);
 	operator_fill(record, hit, description, frame, size, depth);
 	record->event.flags |= flags;
+	record->next = node_next(hit);
+	if (flags & EVENT_BACKWARD)
+		record->evaluated = thread->evaluated;
 	record->tensor_count = (__u16)thread->tensor_count;
 	record->frame_count = (__u16)frame_count;
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
@@ -304,6 +343,7 @@ int operator_invoked(struct pt_regs *context)
 	event_fill(&record->head.event, &hit, EVENT_INVOKED, size, 0);
 	record->head.event.flags = flags;
 	record->head.stack = frame->stack;
+	record->head.next = record->head.evaluated = (struct autograd_node){};
 	record->head.tensor_count = 0;
 	record->head.frame_count = (__u16)frame_count;
 	record->head.hook = HOOK_REDISPATCH;

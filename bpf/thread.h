@@ -117,8 +117,12 @@ struct thread_state {
 	struct operator_frame frames[FRAMES_DEPTH_MAX];
 	struct python_position position; /* when the outermost of them was entered */
 	struct call_frame engine;        /* evaluate_function, place 0: none */
-	struct call_frame collective;    /* the last one that the thread began, of `group` */
-	struct call_frame bucket;        /* Reducer::all_reduce_bucket */
+	struct autograd_node evaluated;  /* by it */
+	__u64 node_counter_address;      /* 0: not looked up */
+	__u32 number;                    /* PyTorch's own of this thread, 0: none yet */
+	__u32 reserved_;
+	struct call_frame collective; /* the last one that the thread began, of `group` */
+	struct call_frame bucket;     /* Reducer::all_reduce_bucket */
 	__u64 group;
 	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */

@@ -12,7 +12,7 @@
 #include <hdtrace/event.h>
 
 #define CAPTURE_MAGIC "HDTRACE\n"
-#define CAPTURE_VERSION 1
+#define CAPTURE_VERSION 2
 #define CAPTURE_CHUNK_MAGIC 0x4b4e4843u /* "CHNK" */
 
 /* Largest record and largest decompressed chunk that a reader accepts. */

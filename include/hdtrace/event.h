@@ -104,10 +104,23 @@ struct python_frame {
 	__u64 self;        /* localsplus[0], a PyObject or 0 */
 };
 
+#define NODE_SEQUENCE_BITS 40
+#define NODE_THREAD_BITS 22
+
+/* A node of autograd's graph. Each thread numbers those that it makes, from 0. */
+struct autograd_node {
+	__u64 sequence : NODE_SEQUENCE_BITS;
+	__u64 thread : NODE_THREAD_BITS; /* PyTorch's own number of the thread that made it */
+	__u64 late : 1;  /* made after the operator that it is of, else before that goes to its backend */
+	__u64 known : 1; /* else all is 0 */
+};
+
 /* Followed by tensor_argument[tensor_count], then python_frame[frame_count], innermost first. */
 struct operator_event {
 	struct event event;
-	__u64 stack; /* identity of the Python stack, 0: no Python frame */
+	__u64 stack;                    /* identity of the Python stack, 0: no Python frame */
+	struct autograd_node next;      /* that the thread is going to make */
+	struct autograd_node evaluated; /* by the engine, in which the operator runs */
 	__u16 tensor_count;
 	__u16 frame_count; /* 0 unless EVENT_STACK */
 	__u8 hook;         /* enum operator_hook */
@@ -363,8 +376,9 @@ struct event_counters {
 EVENT_ASSERT_SIZE(struct event, 24);
 EVENT_ASSERT_SIZE(struct tensor_argument, 16);
 EVENT_ASSERT_SIZE(struct python_frame, 24);
-EVENT_ASSERT_SIZE(struct operator_event, 40);
-EVENT_ASSERT_SIZE(struct invoked_event, 48);
+EVENT_ASSERT_SIZE(struct autograd_node, 8);
+EVENT_ASSERT_SIZE(struct operator_event, 56);
+EVENT_ASSERT_SIZE(struct invoked_event, 64);
 EVENT_ASSERT_SIZE(struct code_event, 112);
 EVENT_ASSERT_SIZE(struct tensors_event, 32);
 EVENT_ASSERT_SIZE(struct allocate_event, 56);

@@ -170,6 +170,12 @@ struct target_settings {
 	__u64 tensor_code_start, tensor_code_end;
 	__u64 device_code_start, device_code_end;
 
+	/* The thread's next autograd node and PyTorch's number of the thread: {TLS module, offset}, and offsets to add.
+	 */
+	__u64 node_counter_got, thread_number_got;
+	__u64 late_node_class; /* table of functions of torch::autograd::CopySlices */
+	__u32 node_counter_offset, thread_number_offset;
+
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
 	__u8 python_frame_step_count;
@@ -192,6 +198,8 @@ struct target_settings {
 	__u16 storage_bytes;   /* from storage_data on */
 	__u16 optional_value, optional_flag;
 	__u16 accumulate_variable; /* of the Variable in AccumulateGrad; 0: unknown */
+	__u16 node_sequence;       /* of autograd's Node: its number; 0: unknown */
+	__u16 node_thread;         /* and the thread that made it */
 	__u16 operator_definition; /* torch::jit::Operator -> c10::OperatorDef */
 	__u16 definition_name;     /* its name, a std::string */
 	__u16 level;               /* enum tracing_level */
@@ -202,8 +210,10 @@ struct target_settings {
 /* The parts of a frame and of a storage that are read at once have at most so many bytes. */
 #define FRAME_SPAN_MAX 96
 #define STORAGE_SPAN_MAX 64
+/* Of a node so many are read, in which its number and thread lie. */
+#define NODE_SPAN 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 152, "struct target_settings is not 152 bytes");
+_Static_assert(sizeof(struct target_settings) == 192, "struct target_settings is not 192 bytes");
 
 #endif

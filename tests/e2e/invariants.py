@@ -10,7 +10,8 @@ from harness import SCHEMA, check, check_equal, skip
 from reference import MEMORY_FIELDS
 
 TASK_FIELDS = ("task_index", "time_ns", "thread_id", "step", "task_name", "node_name", "graph_name", "file_name",
-               "line_num", "live_bytes", "launches")
+               "line_num", "live_bytes", "launches", "forward_task", "forward_file_name",
+               "forward_line_num")
 PERSISTENT_END = 2**63 - 1
 SMALL_BYTES = 2**20
 PHASES = ("initialization", "forward", "recompute", "backward", "optimizer")

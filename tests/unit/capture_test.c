@@ -510,7 +510,7 @@ Test(record, counts_must_fit_into_the_record)
 	} record = {0};
 
 	record.operator_ = (struct operator_event){
-		.event = {.kind = EVENT_OPERATOR, .size = 40 + 16 + 24}, .tensor_count = 1, .frame_count = 1};
+		.event = {.kind = EVENT_OPERATOR, .size = 56 + 16 + 24}, .tensor_count = 1, .frame_count = 1};
 	cr_assert_null(check(&record));
 	record.operator_.frame_count = 2;
 	cr_assert_not_null(check(&record));

@@ -67,10 +67,45 @@ Test(derive, from_the_libraries_of_2_14)
 	library_check("latest", 14, BIT(26) | BIT(34), 0x3ffull << 39, 16, 0x1d0);
 }
 
+/* Of each version by its headers (torch/csrc/autograd/function.h, compiled), and by a debugger in a running job. */
+static void nodes_check(const char *root, unsigned int minor, uint16_t sequence, uint32_t counter)
+{
+	struct elf_file *torch_cpu = library_open(root, "libtorch_cpu");
+	unsigned int major, found_minor;
+	struct torch_nodes nodes;
+
+	torch_derive_nodes(torch_cpu, &nodes);
+	cr_assert_eq(torch_version(torch_cpu, &major, &found_minor), 0);
+	cr_expect_neq(nodes.counter.got, 0);
+	cr_expect_neq(nodes.thread.got, 0);
+	cr_expect_eq(nodes.thread_offset, nodes.sequence_offset + 24);
+	if (found_minor == minor) {
+		cr_expect_eq(nodes.sequence_offset, sequence);
+		cr_expect_eq(nodes.counter.offset, counter);
+	}
+	elf_file_close(torch_cpu);
+}
+
+Test(derive, nodes_of_1_13)
+{
+	nodes_check("", 13, 24, 0);
+}
+
+Test(derive, nodes_of_2_6)
+{
+	nodes_check("cuda", 6, 24, 0x130);
+}
+
+Test(derive, nodes_of_2_14)
+{
+	nodes_check("latest", 14, 16, 0x178);
+}
+
 /* A function that is not as expected gives nothing, rather than something. */
 Test(derive, nothing_from_a_library_without_the_functions)
 {
 	struct torch_derived derived;
+	struct torch_nodes nodes;
 	struct elf_file *file;
 	struct image image;
 	int fd;
@@ -81,6 +116,8 @@ Test(derive, nothing_from_a_library_without_the_functions)
 	torch_derive(file, file, &derived);
 	cr_assert_eq(derived.keys_included_default | derived.keys_excluded_default, 0);
 	cr_assert_eq(derived.tensor_storage | derived.accumulate_variable, 0);
+	torch_derive_nodes(file, &nodes);
+	cr_assert_eq(nodes.counter.got | nodes.thread.got | nodes.sequence_offset | nodes.thread_offset, 0);
 	elf_file_close(file);
 	close(fd);
 }

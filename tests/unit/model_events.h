@@ -57,6 +57,7 @@ struct trace {
 	uint64_t time;
 	uint32_t thread;
 	uint64_t stack;
+	struct autograd_node next, evaluated; /* of operators */
 	uint8_t flags;
 	uint8_t device_type, device_index; /* of arguments, and of device_allocate and device_release */
 	uint64_t allocated;                /* by the allocator of that device */
@@ -138,6 +139,8 @@ static inline void trace_operator(
 	record.event.hook = hook;
 	record.event.tensor_count = count;
 	record.event.stack = trace->stack;
+	record.event.next = trace->next;
+	record.event.evaluated = trace->evaluated;
 	trace->error = model_event(trace->model, &record.event.event);
 }
 

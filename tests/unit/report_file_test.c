@@ -208,11 +208,11 @@ Test(tasks_csv, lists_the_tasks)
 	text = file_read(folder, "tasks.csv");
 	cr_expect(eq(str, text,
 		(char *)"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_"
-			"bytes,launches\r\n"
-			"0,1010,1,0,forward,aten.relu.default,,/w/net.py,21,2048,0\r\n"
-			"1,1030,1,0,forward,aten.add_.Tensor,,,0,2048,0\r\n"
-			"2,1040,1,0,forward,aten.sum.default,,,0,2048,0\r\n"
-			"3,1060,1,0,forward,aten.mm.default,,,0,1048576,0\r\n"));
+			"bytes,launches,forward_task,forward_file_name,forward_line_num\r\n"
+			"0,1010,1,0,forward,aten.relu.default,,/w/net.py,21,2048,0,,,\r\n"
+			"1,1030,1,0,forward,aten.add_.Tensor,,,0,2048,0,,,\r\n"
+			"2,1040,1,0,forward,aten.sum.default,,,0,2048,0,,,\r\n"
+			"3,1060,1,0,forward,aten.mm.default,,,0,1048576,0,,,\r\n"));
 	free(text);
 	folder_remove(folder);
 	model_free(trace.model);

@@ -122,6 +122,8 @@ static int runs_publish(struct model *model, struct passes *passes)
 			.thread_id = run->thread_id,
 			.step = run->step,
 			.stack = run->stack,
+			.forward = RUN_NONE,
+			.module = target->stacks[run->stack].module,
 			.phase = run->source == SOURCE_PREEXISTING
 		                         ? PHASE_INITIALIZATION
 		                         : (uint8_t)stack_phase(&target->stacks[run->stack], run->flags),
@@ -140,6 +142,7 @@ static int runs_publish(struct model *model, struct passes *passes)
 		if (resolved != NONE && passes->public_run[resolved] != NONE)
 			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
+	passes_link_nodes(passes, runs);
 	target->result.runs = runs;
 	hmfree(names.index);
 	return error;

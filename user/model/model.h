@@ -72,8 +72,13 @@ struct operator_run {
 	uint32_t step;     /* completed optimizer steps when it started */
 	uint32_t stack;    /* index into rank.stacks */
 	uint32_t launches; /* kernels, and graphs of them, that it sent to devices */
-	uint8_t phase;     /* enum phase */
+	/* In a backward pass: the operator whose node of autograd's graph it works for, an index into rank.runs. */
+	uint32_t forward;
+	const char *module; /* of its stack, else of that operator; "": none */
+	uint8_t phase;      /* enum phase */
 };
+
+#define RUN_NONE UINT32_MAX
 
 /* No coordinate: a persistent block has no end event. */
 #define PLOT_NONE UINT64_MAX

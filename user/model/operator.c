@@ -270,6 +270,8 @@ static uint32_t operator_start(struct target_state *target, struct thread *threa
 		call = frame_of_call(target, thread, event->event.operator_);
 	step_follow(target, thread, &target->stacks[stack], event->event.flags);
 	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
+	target->runs[frame.run].next = event->next;
+	target->runs[frame.run].evaluated = event->evaluated;
 	if (frame.kind == FRAME_CANDIDATE)
 		target->runs[frame.run].state = RUN_OPEN;
 	if (call)

@@ -420,6 +420,14 @@ static bool block_is_optimizers(const struct rank *rank, const struct block *blo
 	return block->user_count > 0;
 }
 
+/* A gradient that was gone before anybody looked at what Python holds has its parameter's name all the same. */
+static const char *owner_of_leaf(const struct target_state *target, const struct allocation *gradient)
+{
+	const struct allocation *leaf = gradient->leaf == NONE ? NULL : &target->allocations[gradient->leaf];
+
+	return leaf && leaf->owner && leaf->holder == OWNER_PARAMETER ? leaf->owner : "";
+}
+
 static void rows_categorize(struct passes *passes)
 {
 	struct target_state *target = passes->target;
@@ -435,6 +443,8 @@ static void rows_categorize(struct passes *passes)
 		block->category = (uint8_t)category_of(target, &target->allocations[i], block);
 		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
+		if (block->category == CATEGORY_GRADIENT && !*block->owner)
+			block->owner = owner_of_leaf(target, &target->allocations[i]);
 	}
 	arrfree(optimizer);
 }

@@ -46,6 +46,7 @@ struct run {
 	uint8_t source; /* enum run_source */
 	uint8_t flags;  /* enum event_flag */
 	uint32_t launches;
+	struct autograd_node next, evaluated; /* of an operator: operator_event */
 };
 
 enum allocation_flag {
@@ -355,6 +356,8 @@ struct passes {
 
 /* task.c */
 void passes_number_tasks(struct passes *passes);
+/* nodes.c: for each run of a backward pass the operator that it belongs to. `runs` are the public ones. */
+void passes_link_nodes(struct passes *passes, struct operator_run *runs);
 /* rows.c */
 void passes_make_rows(struct passes *passes);
 /* totals.c */

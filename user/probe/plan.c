@@ -25,6 +25,8 @@
 #define BUCKET_SYMBOL "_ZN4c10d7Reducer17all_reduce_bucketE"
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 #define UNDEFINED_TENSOR_SYMBOL "_ZN3c1019UndefinedTensorImpl10_singletonE"
+#define COPY_SLICES_SYMBOL "_ZTVN5torch8autograd10CopySlicesE"
+#define CLASS_TABLE_HEAD 16 /* Itanium C++ ABI: objects point behind the offset to top and the type */
 #define UNDEFINED_TABLE_SYMBOL "_ZTVN3c1019UndefinedTensorImplE"
 
 void plan_find(struct library_plan *plan, bool good, bool fatal, const char *remedy, const char *format, ...)
@@ -378,6 +380,26 @@ static void layout_tell(struct library_plan *plan)
 		layout->optional_value);
 }
 
+static uint64_t object_address(const struct elf_file *file, const char *name)
+{
+	const struct elf_symbol *symbol = elf_file_symbol(file, name);
+
+	return symbol ? symbol->address : 0;
+}
+
+static void nodes_plan(struct library_plan *torch_cpu)
+{
+	uint64_t table = object_address(torch_cpu->elf, COPY_SLICES_SYMBOL);
+
+	torch_derive_nodes(torch_cpu->elf, &torch_cpu->nodes);
+	torch_cpu->copy_slices = table ? table + CLASS_TABLE_HEAD : 0;
+	if (torch_cpu->nodes.thread_offset >= NODE_SPAN)
+		torch_cpu->nodes = (struct torch_nodes){0};
+	if (!torch_cpu->nodes.thread_offset)
+		plan_find(torch_cpu, false, false, "operators of backward passes have no module and no forward stack",
+			"how autograd numbers its nodes cannot be told");
+}
+
 int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
 {
 	int error;
@@ -391,6 +413,7 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 	if (elf_file_tls_got(torch_cpu->elf, KEYS_SYMBOL, &torch_cpu->keys_got))
 		plan_find(torch_cpu, false, false, "a few operators may be mistaken for parts of others",
 			"the thread's dispatch keys cannot be found");
+	nodes_plan(torch_cpu);
 	error = operator_hooks_plan(torch_cpu);
 	if (error == -ENOENT) {
 		plan_find(torch_cpu, false, true, "nothing can be told about operators", "no at::_ops functions");
@@ -402,13 +425,6 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 }
 
 /* --- PyTorch in a process ------------------------------------------------------------ */
-
-static uint64_t object_address(const struct elf_file *file, const char *name)
-{
-	const struct elf_symbol *symbol = elf_file_symbol(file, name);
-
-	return symbol ? symbol->address : 0;
-}
 
 static void c10_plan(struct library_plan *plan)
 {

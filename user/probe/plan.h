@@ -64,6 +64,8 @@ struct library_plan {
 	struct torch_layout *torch;       /* NULL: unknown, or torch_plan_make has not been here */
 	struct python_layout *python;     /* NULL: unknown version */
 	uint64_t keys_got;                /* address in the file, 0: not found */
+	struct torch_nodes nodes;         /* all 0: unknown */
+	uint64_t copy_slices;             /* address in the file of the class's table of functions, 0: not found */
 	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
 	uint64_t undefined_table;
 	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */

@@ -209,6 +209,24 @@ static void settings_of_torch(struct target *target)
 	settings->definition_name = layout->definition_name;
 }
 
+/* How the nodes of autograd's graph are told: for full reports only. */
+static void settings_of_nodes(const struct session *session, struct target *target)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
+	uint64_t bias = target->bias[LIBRARY_TORCH_CPU];
+	struct target_settings *settings = &target->settings;
+
+	if (!plan->nodes.thread_offset || session->options->level != LEVEL_FULL)
+		return;
+	settings->node_counter_got = bias + plan->nodes.counter.got;
+	settings->node_counter_offset = plan->nodes.counter.offset;
+	settings->thread_number_got = bias + plan->nodes.thread.got;
+	settings->thread_number_offset = plan->nodes.thread.offset;
+	settings->node_sequence = plan->nodes.sequence_offset;
+	settings->node_thread = plan->nodes.thread_offset;
+	settings->late_node_class = plan->copy_slices ? bias + plan->copy_slices : 0;
+}
+
 static void code_find(
 	const struct target *target, const struct mapped_file *files, enum library_role role, __u64 *start, __u64 *end)
 {
@@ -373,6 +391,7 @@ static int target_probe(struct session *session, struct target *target, const st
 	process_refresh(&target->process); /* right after an exec its environment was not there yet */
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
+	settings_of_nodes(session, target);
 	python_settings(session, target);
 	settings_of_code(target, files);
 	error = hook_set_choose(session, target);

@@ -83,8 +83,12 @@ void holders_find(const struct rank *rank, uint8_t device, uint32_t order, struc
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
 		const struct block *block = &rank->blocks[i];
 		const struct stack *stack = &rank->stacks[block->stack];
-		const struct frame *leaf = stack_leaf(stack);
-		struct group_key line = {leaf ? leaf->file : NULL, leaf ? leaf->line : 0}, module = {stack->module, 0};
+		const struct operator_run *run = &rank->runs[block->producer];
+		/* The engine of a device has no Python stack: what it works for has one. */
+		const struct frame *leaf = stack_leaf(stack->frame_count || run->forward == RUN_NONE
+							      ? stack
+							      : &rank->stacks[rank->runs[run->forward].stack]);
+		struct group_key line = {leaf ? leaf->file : NULL, leaf ? leaf->line : 0}, module = {run->module, 0};
 		uint64_t bytes = block_held_bytes(block);
 
 		if (block->device != device || !block_alive_at(block, order))
@@ -93,7 +97,7 @@ void holders_find(const struct rank *rank, uint8_t device, uint32_t order, struc
 		holders->snapshot.category[block->category] += bytes;
 		largest_insert(holders, block);
 		group_add(&lines, line, (struct holder){.frame = leaf}, bytes);
-		group_add(&modules, module, (struct holder){.module = stack->module}, bytes);
+		group_add(&modules, module, (struct holder){.module = run->module}, bytes);
 	}
 	holders->lines = groups_end(&lines);
 	holders->modules = groups_end(&modules);

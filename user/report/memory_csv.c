@@ -73,7 +73,7 @@ static void write_row(FILE *file, const struct rank *rank, const struct block *b
 		phase_name(block->phase));
 	text_write_csv(file, rank->operator_names[block->name]);
 	putc_unlocked(',', file);
-	text_write_csv(file, stack->module);
+	text_write_csv(file, rank->runs[block->producer].module);
 	putc_unlocked(',', file);
 	if (options->empty_users)
 		fputs_unlocked("{},,", file);

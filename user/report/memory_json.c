@@ -49,8 +49,8 @@ static const char *const LIMITATIONS[] = {
 	"The trace began while the job ran: blocks older than it are known where Python holds them, else from their "  \
 	"first use only, and not at all when they were not used."
 #define LIMITATION_OBJECTS                                                                                             \
-	"Operators that autograd's engine runs have no module name. Modules and owners that lived for less time than " \
-	"it takes to read them have none either; parameters of scripted modules have no owner."
+	"Modules and owners that lived for less time than it takes to read them have no name; parameters of scripted " \
+	"modules have no owner."
 #define LIMITATION_NO_OBJECTS                                                                                          \
 	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
 	"gradients being stored."
@@ -133,7 +133,7 @@ static void put_plot(struct json *json, const char *key, int64_t task, uint64_t 
 	json_put_text(json, key, plot_format(text, task, fraction));
 }
 
-static void put_stack(struct report *report, uint32_t index)
+static void put_stack(struct report *report, const char *key, uint32_t index)
 {
 	if (!report->stack_texts[index]) {
 		char *text = text_of_stack(&report->rank->stacks[index]);
@@ -141,7 +141,7 @@ static void put_stack(struct report *report, uint32_t index)
 		report->stack_texts[index] = text_append_json(NULL, text);
 		arrfree(text);
 	}
-	json_key(&report->json, "python_stack");
+	json_key(&report->json, key);
 	json_raw(&report->json, report->stack_texts[index], arrlenu(report->stack_texts[index]));
 }
 
@@ -166,10 +166,22 @@ static void put_block_times(struct json *json, const struct block *block)
 	json_put_signed(json, "end_time_stamp", block->end);
 }
 
+/* The operator of the forward pass that a backward one belongs to. */
+static void put_forward(struct report *report, const struct operator_run *forward)
+{
+	put_stack(report, "forward_stack", forward->stack);
+	json_key(&report->json, "forward_task");
+	if (forward->task == TASK_NONE)
+		json_null(&report->json);
+	else
+		json_signed(&report->json, forward->task);
+}
+
 static void put_block(struct report *report, const struct block *block)
 {
 	struct json *json = &report->json;
 	const struct frame *leaf = stack_leaf(&report->rank->stacks[block->stack]);
+	const struct operator_run *run = &report->rank->runs[block->producer];
 
 	json_object(json);
 	json_put_unsigned(json, "actual_peak_memory", block->peak_bytes);
@@ -183,8 +195,10 @@ static void put_block(struct report *report, const struct block *block)
 	put_address(json, "device_addr", block->address);
 	put_block_times(json, block);
 	json_put_text(json, "file_name", leaf ? leaf->file : "");
+	if (run->forward != RUN_NONE)
+		put_forward(report, &report->rank->runs[run->forward]);
 	json_put_unsigned(json, "generation", block->generation);
-	json_put_text(json, "graph_name", report->rank->stacks[block->stack].module);
+	json_put_text(json, "graph_name", run->module);
 	json_put_signed(json, "is_persistent", block->persistent);
 	json_put_signed(json, "is_small", block->bytes < SMALL_BYTES);
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
@@ -198,7 +212,7 @@ static void put_block(struct report *report, const struct block *block)
 	json_key(json, "preexisting");
 	json_boolean(json, block->preexisting);
 	json_put_signed(json, "producer_task", block->start);
-	put_stack(report, block->stack);
+	put_stack(report, "python_stack", block->stack);
 	json_put_unsigned(json, "size", block->bytes);
 	put_plot(json, "start_plot_time_stamp", block->start, block->start_plot);
 	json_put_unsigned(json, "start_time_ns", block->start_time_ns);

@@ -58,7 +58,7 @@ static void runs_add(struct modules *modules, const struct rank *rank)
 	for (size_t i = 0; i < arrlenu(rank->runs); i++) {
 		const struct operator_run *run = &rank->runs[i];
 		struct share share = {.live_bytes = run->live_bytes, .operators = 1};
-		char *name = *rank->stacks[run->stack].module ? strdup(rank->stacks[run->stack].module) : NULL;
+		char *name = *run->module ? strdup(run->module) : NULL;
 
 		if (name)
 			share_add(modules, name, &share);

@@ -91,11 +91,30 @@ static char *place_of(const struct stack *stack)
 	return asprintf(&text, "%s:%u", leaf->file, leaf->line) < 0 ? NULL : text;
 }
 
+/* Of the forward pass where that is known: the engine of autograd is always called from the same line. */
+static const struct stack *origin_of(const struct rank *rank, const struct operator_run *run)
+{
+	return &rank->stacks[run->forward == RUN_NONE ? run->stack : rank->runs[run->forward].stack];
+}
+
+static int write_place(FILE *out, const char *title, const struct stack *stack)
+{
+	char *place = place_of(stack);
+
+	if (!place)
+		return -ENOMEM;
+	fprintf(out, "\n  %-10s", title);
+	write_columns(out, place, LINE_COLUMNS, false);
+	free(place);
+	return 0;
+}
+
 static int write_peak(FILE *out, const struct rank *rank, const struct device *device)
 {
 	const struct operator_run *run = device->peak_run == UINT32_MAX ? NULL : &rank->runs[device->peak_run];
 	bool is_cpu = device->type == DEVICE_CPU;
-	char size[SIZE_TEXT_BYTES], *place;
+	char size[SIZE_TEXT_BYTES];
+	int error;
 
 	fprintf(out, "rank %d  %s%speak %s at %.3f s", rank->rank, is_cpu ? "" : device->name, is_cpu ? "" : "  ",
 		size_format(size, device->peak_bytes),
@@ -107,16 +126,17 @@ static int write_peak(FILE *out, const struct rank *rank, const struct device *d
 	if (run->task != TASK_NONE)
 		fprintf(out, ", task %" PRId64, run->task);
 	fprintf(out, ", %s, step %u\n", phase_name(run->phase), run->step);
-	place = place_of(&rank->stacks[run->stack]);
-	if (!place)
-		return -ENOMEM;
 	fputs("  operator  ", out);
 	write_columns(out, rank->operator_names[run->name], LINE_COLUMNS, false);
-	fputs("\n  line      ", out);
-	write_columns(out, place, LINE_COLUMNS, false);
+	error = write_place(out, "line", &rank->stacks[run->stack]);
+	if (!error && run->forward != RUN_NONE)
+		error = write_place(out, "forward", origin_of(rank, run));
+	if (*run->module) {
+		fputs("\n  module    ", out);
+		write_columns(out, run->module, LINE_COLUMNS, false);
+	}
 	putc('\n', out);
-	free(place);
-	return 0;
+	return error;
 }
 
 static void write_categories(FILE *out, const struct device *device)
@@ -145,7 +165,8 @@ static int write_block(FILE *out, const struct rank *rank, const struct block *b
 	char size[SIZE_TEXT_BYTES], *place;
 
 	/* What is older than the trace has no line, but may have a name. */
-	place = block->preexisting && *block->owner ? strdup(block->owner) : place_of(&rank->stacks[block->stack]);
+	place = block->preexisting && *block->owner ? strdup(block->owner)
+	                                            : place_of(origin_of(rank, &rank->runs[block->producer]));
 	if (!place)
 		return -ENOMEM;
 	fprintf(out, "  %10s  %-10s  %-14s  ", size_format(size, block->bytes), category_name(block->category),

@@ -13,7 +13,23 @@
 #include "text.h"
 
 #define HEADER                                                                                                         \
-	"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes,launches\r\n"
+	"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_bytes,launches,"     \
+	"forward_task,forward_file_name,forward_line_num\r\n"
+
+/* Of an operator in a backward pass: where the forward pass was that it belongs to. */
+static void write_forward(FILE *file, const struct rank *rank, const struct operator_run *run)
+{
+	const struct operator_run *forward = run->forward == RUN_NONE ? NULL : &rank->runs[run->forward];
+	const struct frame *leaf = forward ? stack_leaf(&rank->stacks[forward->stack]) : NULL;
+
+	if (forward && forward->task != TASK_NONE)
+		fprintf(file, "%" PRId64, forward->task);
+	putc_unlocked(',', file);
+	text_write_csv(file, leaf ? leaf->file : "");
+	putc_unlocked(',', file);
+	if (leaf)
+		fprintf(file, "%u", leaf->line);
+}
 
 static void write_row(FILE *file, const struct rank *rank, const struct operator_run *run)
 {
@@ -23,10 +39,12 @@ static void write_row(FILE *file, const struct rank *rank, const struct operator
 		phase_name(run->phase));
 	text_write_csv(file, rank->operator_names[run->name]);
 	putc_unlocked(',', file);
-	text_write_csv(file, rank->stacks[run->stack].module);
+	text_write_csv(file, run->module);
 	putc_unlocked(',', file);
 	text_write_csv(file, leaf ? leaf->file : "");
-	fprintf(file, ",%u,%" PRIu64 ",%u\r\n", leaf ? leaf->line : 0, run->live_bytes, run->launches);
+	fprintf(file, ",%u,%" PRIu64 ",%u,", leaf ? leaf->line : 0, run->live_bytes, run->launches);
+	write_forward(file, rank, run);
+	fputs("\r\n", file);
 }
 
 int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path)

@@ -19,6 +19,23 @@ struct torch_derived {
 	uint16_t accumulate_variable;   /* AccumulateGrad::variable */
 };
 
+/* A variable of each thread: at the block of the TLS module that the pair {module, offset} names, plus both offsets. */
+struct torch_tls {
+	uint64_t got; /* address of the pair in the file */
+	uint32_t offset;
+};
+
+/* How autograd numbers the nodes of its graph; all 0 when one of them could not be read. */
+struct torch_nodes {
+	struct torch_tls counter; /* at::sequence_number: the number that the thread's next node gets */
+	struct torch_tls
+		thread; /* at::RecordFunction::currentThreadId: PyTorch's own number of the thread, 0: none yet */
+	uint16_t sequence_offset; /* torch::autograd::Node::sequence_nr_ */
+	uint16_t thread_offset;   /* thread_id_: of the thread that made it */
+};
+
 void torch_derive(const struct elf_file *libc10, const struct elf_file *libtorch_cpu, struct torch_derived *out);
+
+void torch_derive_nodes(const struct elf_file *libtorch_cpu, struct torch_nodes *out);
 
 #endif

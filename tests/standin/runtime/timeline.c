@@ -67,7 +67,8 @@ static uint64_t device_now(void)
 static void pass_until(uint64_t end)
 {
 	uint64_t now = device_now();
-	while (now < end && !__atomic_compare_exchange_n(&waited_until, &now, end, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (now < end &&
+		!__atomic_compare_exchange_n(&waited_until, &now, end, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 
