@@ -15,6 +15,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "hdtrace.skel.h"
+#include "attach/detacher.h"
 #include "containers/containers.h"
 
 /* Wake the reader when so much of the ring waits; it polls besides. */
@@ -28,6 +29,7 @@ struct tracer {
 	struct hdtrace_bpf *skeleton;
 	struct ring_buffer *ring;
 	struct bpf_link **links; /* stb_ds; NULL where detached */
+	struct detacher *detacher;
 	uint32_t hook_count;
 	int statistics_fd;
 };
@@ -138,6 +140,11 @@ int tracer_open(const struct tracer_options *options, struct tracer **out, char 
 	tracer->options = *options;
 	tracer->statistics_fd = -1;
 	libbpf_set_print(libbpf_print);
+	tracer->detacher = detacher_new();
+	if (!tracer->detacher) {
+		error = -ENOMEM;
+		goto cleanup;
+	}
 	tracer->skeleton = hdtrace_bpf__open();
 	if (!tracer->skeleton) {
 		error = -errno;
@@ -170,8 +177,9 @@ void tracer_close(struct tracer *tracer)
 {
 	if (!tracer)
 		return;
-	for (ptrdiff_t link = 0; link < arrlen(tracer->links); link++)
-		bpf_link__destroy(tracer->links[link]);
+	for (int link = 0; link < (int)arrlen(tracer->links); link++)
+		tracer_detach(tracer, link);
+	detacher_free(tracer->detacher);
 	arrfree(tracer->links);
 	ring_buffer__free(tracer->ring);
 	if (tracer->statistics_fd >= 0)
@@ -235,10 +243,15 @@ int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, i
 
 void tracer_detach(struct tracer *tracer, int link)
 {
-	if (link < 0 || link >= arrlen(tracer->links))
+	if (link < 0 || link >= arrlen(tracer->links) || !tracer->links[link])
 		return;
-	bpf_link__destroy(tracer->links[link]);
+	detacher_put(tracer->detacher, tracer->links[link]);
 	tracer->links[link] = NULL;
+}
+
+void tracer_detach_wait(struct tracer *tracer)
+{
+	detacher_wait(tracer->detacher);
 }
 
 int tracer_counters(const struct tracer *tracer, uint32_t target, struct event_counters *counters)

@@ -59,7 +59,9 @@ int tracer_target_set(struct tracer *tracer, uint32_t target, const struct targe
 int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
 	const uint64_t *cookies, size_t count);
 
+/* Take the probes of a link away, soon: records may still come until tracer_detach_wait. */
 void tracer_detach(struct tracer *tracer, int link);
+void tracer_detach_wait(struct tracer *tracer);
 
 /* Sum of the counters of a target over the CPUs. */
 int tracer_counters(const struct tracer *tracer, uint32_t target, struct event_counters *counters);

@@ -297,6 +297,7 @@ static bool targets_check(struct recorder *recorder)
 		owners_keep(session, target, UINT64_MAX);
 		marker_keep(session, target, EVENT_EXIT);
 		target_end(session, target, "exit");
+		target_forget_image(session, target); /* each hit of another target passes by all links of a place */
 	}
 	candidates_drop_dead(session);
 	return left || arrlen(session->candidates);
@@ -596,6 +597,7 @@ static void targets_finish(struct recorder *recorder)
 		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);
+	tracer_detach_wait(session->tracer);
 	/* What came while the probes went away is counted, so that the sums are right, but not kept. */
 	tracer_read(session->tracer);
 	session_keep_losses(session);

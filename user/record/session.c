@@ -388,6 +388,10 @@ void target_end(struct session *session, struct target *target, const char *reas
 	if (target->ended)
 		return;
 	target->ended = true;
+	/* Nothing that comes counts, and it must not fill the ring while the probes go away. */
+	target->settings.ready = false;
+	if (target->announced)
+		tracer_target_set(session->tracer, target->index, &target->settings);
 	/* Before the end, so that a capture with an end has the losses too. */
 	target_keep_losses(session, target);
 	json = target->announced ? json_begin() : NULL;
