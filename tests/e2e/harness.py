@@ -203,6 +203,11 @@ class Report:
         return self._rows("tasks")
 
     @property
+    def steps(self):
+        """Rows of the steps; none where no step was completed."""
+        return self._rows("steps") if os.path.exists(self.path("steps.csv")) else []
+
+    @property
     def rows(self):
         return self._rows("memory")
 

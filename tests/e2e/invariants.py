@@ -36,6 +36,23 @@ def check_report(report):
     check_order(rows)
     check_totals(rows, tasks)
     check_json(report, rows)
+    check_steps(report)
+
+
+def check_steps(report):
+    """The steps hold all tasks, and the highest peak is that of the report."""
+    steps = report.steps
+    completed = max((int(task["step"]) for task in report.tasks), default=0)
+    check(len(steps) in (0, completed, completed + 1), f"{len(steps)} rows of steps, tasks know {completed} complete ones")
+    for place, step in enumerate(steps):
+        check_equal(int(step["step"]), place, "step")
+        tasks = [task for task in report.tasks if int(task["step"]) == place and task["task_name"] != "initialization"]
+        check(int(step["operators"]) >= len(tasks), f"step {place} has {step['operators']} operators, but {len(tasks)} tasks")
+        check(int(step["end_bytes"]) <= int(step["peak_bytes"]), "more bytes at the end than at the peak:", step)
+        phases = sum(int(step[f"{phase}_ns"]) for phase in ("forward", "recompute", "backward", "optimizer"))
+        check(phases <= int(step["duration_ns"]) + 1, "phases are longer than the step:", step)
+    if steps and len(report.json["devices"]) == 1:
+        check_equal(max(int(step["peak_bytes"]) for step in steps), report.json["summary"]["peak_bytes"], "highest peak of a step")
 
 
 def check_dialect(report):

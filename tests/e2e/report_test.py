@@ -188,3 +188,21 @@ def test_numpy_arrays_are_reported_as_external_once(context):
     report, _ = captured(context, os.path.join(JOBS, "numpy_inputs.py"))
     sizes = [entry["bytes"] for entry in report.live["externals"]]
     check_equal(sizes.count(64 * 12 * 4), 1, f"external storages of the images' size, of {sizes}")
+
+
+@test
+def test_steps_tell_their_micro_steps_and_phases(context):
+    report = context.trace_run(os.path.join(JOBS, "accumulation.py"))
+    steps = [step for step in report.steps if step["complete"] == "1"]
+    check_equal([int(step["micro_steps"]) for step in steps], [4] * 3, "backward passes of each step")
+    for step in steps:
+        check(all(int(step[f"{phase}_ns"]) > 0 for phase in ("forward", "backward", "optimizer")), "a phase took no time:", step)
+        check_equal(int(step["recompute_ns"]), 0, "time of recompute")
+    invariants.check_steps(report)
+
+
+@test(root="cuda", device="cuda")
+def test_steps_of_a_job_on_a_device_tell_their_micro_steps(context):
+    """The engine runs on a thread of its own there."""
+    report = context.trace_run(os.path.join(JOBS, "accumulation.py"))
+    check_equal([int(step["micro_steps"]) for step in report.steps if step["complete"] == "1"], [4] * 3, "backward passes")

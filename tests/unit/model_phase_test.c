@@ -109,6 +109,77 @@ Test(steps, are_complete_when_an_operator_comes_from_elsewhere)
 	model_free(trace.model);
 }
 
+/* Two micro-steps and an optimizer's step, then a forward operator. */
+static const struct rank *trace_of_steps(struct trace *trace)
+{
+	*trace = trace_new(true, false);
+	define_stack(trace, 1, FRAMES(MAIN));
+	define_stack(trace, 2, FRAMES(MAIN, BACKWARD));
+	define_stack(trace, 3, FRAMES(MAIN, {OPTIMIZER, "wrapper", 5, 99}, {ADAM, "step", 5, 0xa}));
+	for (int micro = 0; micro < 2; micro++) {
+		trace->stack = 1;
+		make(trace, OP_MM, 0x1000, 64);
+		trace->stack = 2;
+		make(trace, OP_MUL, 0x2000, 100);
+		release(trace, 0, 0x1000);
+		release(trace, 0, 0x2000);
+	}
+	trace->stack = 3;
+	make(trace, OP_ADD_, 0x3000, 32);
+	trace->stack = 1;
+	make(trace, OP_MM, 0x4000, 16);
+	return trace_finish(trace);
+}
+
+Test(steps, tell_what_they_cost)
+{
+	struct trace trace;
+	const struct rank *rank = trace_of_steps(&trace);
+
+	cr_assert(eq(sz, arrlenu(rank->steps), 2));
+	cr_expect(rank->steps[0].complete && !rank->steps[1].complete);
+	cr_expect(eq(u32, rank->steps[0].micro_steps, 2));
+	cr_expect(eq(u32, rank->steps[0].operators, 5));
+	cr_expect(eq(u32, rank->steps[1].operators, 1));
+	cr_expect(eq(u64, rank->steps[0].allocated_bytes, 2 * 164 + 32));
+	cr_expect(eq(u64, rank->steps[0].peak_bytes, 164));
+	cr_expect(eq(u64, rank->steps[0].end_bytes, 32));
+	cr_expect(eq(u64, rank->steps[1].peak_bytes, 48));
+	cr_expect(eq(u64, rank->steps[1].end_bytes, 48));
+	/* Each phase lasts until an operator of another one. */
+	cr_expect(eq(u64, rank->steps[0].phase_ns[PHASE_FORWARD], 2 * 20));
+	cr_expect(eq(u64, rank->steps[0].phase_ns[PHASE_BACKWARD], 2 * 40));
+	cr_expect(eq(u64, rank->steps[0].phase_ns[PHASE_OPTIMIZER], 20));
+	cr_expect(eq(u64, step_duration(&rank->steps[0]), 140));
+	model_free(trace.model);
+}
+
+/* A device's engine runs backward operators on a thread of its own, which starts no micro-step. */
+Test(steps, count_backward_passes_where_they_are_started)
+{
+	struct trace trace = trace_new(true, false);
+	const struct rank *rank;
+
+	define_stack(&trace, 1, FRAMES(MAIN));
+	define_stack(&trace, 2, FRAMES(MAIN, BACKWARD));
+	for (int micro = 0; micro < 3; micro++) {
+		trace.stack = 1;
+		trace.flags = EVENT_UNGUARDED;
+		redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+		trace.stack = 2;
+		redispatch(&trace, 0, OP_MUL, NO_ARGUMENTS);
+		trace.thread = 2;
+		trace.stack = 0;
+		trace.flags = EVENT_UNGUARDED | EVENT_BACKWARD;
+		redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+		redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+		trace.thread = 1;
+	}
+	rank = trace_finish(&trace);
+	cr_expect(eq(u32, rank->steps[0].micro_steps, 3));
+	model_free(trace.model);
+}
+
 Test(steps, are_complete_when_the_program_ends_but_not_when_the_trace_does)
 {
 	for (int finalized = 0; finalized < 2; finalized++) {

@@ -206,21 +206,31 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 	return error;
 }
 
+static int job_file_write(const struct rank *const *ranks, size_t count, const char *folder, const char *name,
+	int (*write)(const struct rank *const *ranks, size_t count, const char *path))
+{
+	char *job_folder = path_join(folder, ranks[0]->job);
+	char *path = job_folder ? path_join(job_folder, name) : NULL;
+	int error = path ? write(ranks, count, path) : -ENOMEM;
+
+	if (error)
+		fprintf(stderr, "hdtrace: cannot write %s: %s\n", path ? path : name, strerror(-error));
+	free(path);
+	free(job_folder);
+	return error;
+}
+
 static int job_write(
 	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
 {
-	char *job_folder = path_join(folder, ranks[0]->job);
-	char *path = job_folder ? path_join(job_folder, "job.json") : NULL;
-	int error = path ? 0 : -ENOMEM;
+	int error = 0;
 
-	if (!error && options->formats & REPORT_JSON)
-		error = report_job_json(ranks, count, path);
-	if (error)
-		fprintf(stderr, "hdtrace: cannot write %s: %s\n", path ? path : "job.json", strerror(-error));
-	else if (!options->quiet)
+	if (options->formats & REPORT_JSON)
+		error = job_file_write(ranks, count, folder, "job.json", report_job_json);
+	if (!error && options->formats & REPORT_CSV)
+		error = job_file_write(ranks, count, folder, "steps.csv", report_job_steps_csv);
+	if (!error && !options->quiet)
 		report_job_summary(ranks, count, options->summary_to_stderr ? stderr : stdout);
-	free(path);
-	free(job_folder);
 	return error;
 }
 

@@ -306,7 +306,9 @@ int target_finish(struct model *model, struct target_state *target)
 	if (error)
 		goto cleanup;
 	externals_publish(&passes);
+	passes_begin_steps(&passes);
 	passes_total(&passes);
+	passes_fill_steps(&passes);
 	passes_make_rows(&passes);
 	passes_snapshot(&passes);
 	devices_publish(target);

@@ -77,6 +77,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->kernels);
 	arrfree(rank->groups);
 	arrfree(rank->collectives);
+	arrfree(rank->steps);
 	arrfree(rank->symbols);
 }
 
@@ -428,6 +429,8 @@ int model_finish(struct model *model)
 	if (model->order)
 		qsort(model->order, arrlenu(model->order), sizeof(*model->order), target_compare);
 	collectives_match(model);
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		rank_add_collectives_to_steps(&model->order[i]->result);
 	return 0;
 }
 

@@ -80,6 +80,24 @@ struct operator_run {
 
 #define RUN_NONE UINT32_MAX
 
+/* From the first operator after an optimizer's step to the end of the next step; bytes of all devices that are
+ * reported. */
+struct step {
+	uint64_t start_time_ns, end_time_ns; /* of its first operator, and of the one after its last */
+	uint64_t phase_ns[PHASES];           /* of it, by the phase of the operator that came last */
+	uint64_t allocated_bytes;            /* by all allocations in it */
+	uint64_t peak_bytes, end_bytes; /* of several devices the sum of their peaks, which are rarely at one moment */
+	uint64_t collective_bytes, wait_ns;
+	uint32_t operators, launches, collectives;
+	uint32_t micro_steps; /* backward passes that were started */
+	bool complete;        /* the trace has its end */
+};
+
+static inline uint64_t step_duration(const struct step *step)
+{
+	return step->end_time_ns > step->start_time_ns ? step->end_time_ns - step->start_time_ns : 0;
+}
+
 /* No coordinate: a persistent block has no end event. */
 #define PLOT_NONE UINT64_MAX
 /* Coordinates are counted in units of 10^-12 of a task index. */
@@ -286,7 +304,8 @@ struct rank {
 	int64_t *users;              /* stb_ds: of all blocks, for each ascending */
 	struct external *externals;  /* stb_ds, by first use */
 	int64_t task_count;
-	uint32_t step_count;
+	uint32_t step_count; /* complete ones */
+	struct step *steps;  /* stb_ds; the last one may be incomplete */
 
 	struct device *devices; /* stb_ds, by name: all that showed up */
 	uint64_t peak_bytes;    /* sum of the peaks of those that are reported, which are rarely at the same moment */

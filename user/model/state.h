@@ -358,6 +358,11 @@ struct passes {
 void passes_number_tasks(struct passes *passes);
 /* nodes.c: for each run of a backward pass the operator that it belongs to. `runs` are the public ones. */
 void passes_link_nodes(struct passes *passes, struct operator_run *runs);
+/* steps.c: before totals are made, after runs and totals are there, and after collectives were matched over the ranks.
+ */
+void passes_begin_steps(struct passes *passes);
+void passes_fill_steps(struct passes *passes);
+void rank_add_collectives_to_steps(struct rank *rank);
 /* rows.c */
 void passes_make_rows(struct passes *passes);
 /* totals.c */

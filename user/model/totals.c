@@ -37,7 +37,26 @@ struct running {
 	struct run_totals *totals; /* of public runs */
 	struct run_totals now;
 	uint32_t run; /* runs before this one have their totals */
+	uint32_t step;
+	uint64_t step_peak_bytes;
 };
+
+/* Steps before this one are over. */
+static void steps_advance(struct running *running, uint32_t step)
+{
+	struct step *steps = running->passes->target->result.steps;
+
+	for (; running->step < step; running->step++) {
+		steps[running->step].peak_bytes += running->step_peak_bytes;
+		steps[running->step].end_bytes += running->now.live_bytes;
+		running->step_peak_bytes = running->now.live_bytes;
+	}
+}
+
+static uint32_t step_of(const struct target_state *target, const struct moment *moment)
+{
+	return moment->runs_started ? target->runs[moment->runs_started - 1].step : 0;
+}
 
 static void runs_fill(struct running *running, uint32_t until)
 {
@@ -55,6 +74,8 @@ static uint32_t public_run_of(const struct passes *passes, uint32_t run)
 
 static void peak_note(struct running *running, uint32_t order, uint64_t time_ns, uint32_t run)
 {
+	if (running->now.live_bytes > running->step_peak_bytes)
+		running->step_peak_bytes = running->now.live_bytes;
 	if (running->now.live_bytes <= running->now.peak_bytes)
 		return;
 	running->now.peak_bytes = running->device->peak_bytes = running->now.live_bytes;
@@ -108,10 +129,12 @@ static void moment_count(struct running *running, uint32_t index)
 	uint32_t run = public_run_of(running->passes, moment->run);
 
 	runs_fill(running, moment->runs_started);
+	steps_advance(running, step_of(target, moment));
 	if (moment->is_free) {
 		running->now.live_bytes = live > bytes ? live - bytes : 0;
 	} else {
 		running->now.live_bytes += bytes;
+		target->result.steps[running->step].allocated_bytes += bytes;
 		peak_note(running, index + 1, allocation->start_time_ns, run);
 	}
 	if (run != NONE)
@@ -138,6 +161,7 @@ static void device_total(struct passes *passes, size_t device)
 			moment_count(&running, i);
 	}
 	runs_fill(&running, (uint32_t)arrlenu(target->runs));
+	steps_advance(&running, (uint32_t)arrlenu(target->result.steps));
 	running.device->current.total = running.now.live_bytes;
 }
 

@@ -21,6 +21,7 @@ static const struct {
 	{"memory.json", report_memory_json, REPORT_JSON, false},
 	{"memory.csv", report_memory_csv, REPORT_CSV, false},
 	{"tasks.csv", report_tasks_csv, REPORT_CSV, false},
+	{"steps.csv", report_steps_csv, REPORT_CSV, true},
 	{"segments.csv", report_segments_csv, REPORT_CSV, true},
 	{"collectives.csv", report_collectives_csv, REPORT_CSV, true},
 };

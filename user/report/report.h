@@ -23,6 +23,8 @@ struct report_options {
 /* Bytes are those of the capture. -ENODATA: nothing was observed, so there are no rows (the JSON says it). */
 int report_memory_csv(const struct rank *rank, const struct report_options *options, const char *path);
 int report_tasks_csv(const struct rank *rank, const struct report_options *options, const char *path);
+/* -ENODATA: no step was completed. */
+int report_steps_csv(const struct rank *rank, const struct report_options *options, const char *path);
 /* -ENODATA: no driver was called for memory. */
 int report_segments_csv(const struct rank *rank, const struct report_options *options, const char *path);
 /* -ENODATA: there was no collective. */
@@ -33,14 +35,15 @@ int report_memory_json(const struct rank *rank, const struct report_options *opt
 enum report_format { REPORT_CSV = 1 << 0, REPORT_JSON = 1 << 1, REPORT_ALL = REPORT_CSV | REPORT_JSON };
 
 /*
- * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _segments.csv and
- * _collectives.csv where there are any; folders are made. `formats`: those of enum report_format. A rank without any
- * memory gets the JSON only, and -ENODATA.
+ * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _steps.csv, _segments.csv
+ * and _collectives.csv where there are any; folders are made. `formats`: those of enum report_format. A rank without
+ * any memory gets the JSON only, and -ENODATA.
  */
 int report_rank(
 	const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder);
 
 /* The ranks of one job, `count` of them, at least one. */
+int report_job_steps_csv(const struct rank *const *ranks, size_t count, const char *path);
 int report_job_json(const struct rank *const *ranks, size_t count, const char *path);
 int report_job_summary(const struct rank *const *ranks, size_t count, FILE *out);
 

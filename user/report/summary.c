@@ -22,6 +22,7 @@
 #define PLACE_COLUMNS 29
 #define LINE_COLUMNS 78
 #define NANOSECONDS 1e9
+#define NANOSECONDS_OF_MILLISECOND 1e6
 
 static const char *size_format(char text[SIZE_TEXT_BYTES], uint64_t bytes)
 {
@@ -242,6 +243,48 @@ static int write_out_of_memory(FILE *out, const struct rank *rank)
 	return error;
 }
 
+static int duration_compare(const void *left, const void *right)
+{
+	uint64_t a = step_duration(*(const struct step *const *)left),
+		 b = step_duration(*(const struct step *const *)right);
+
+	return (a > b) - (a < b);
+}
+
+/* The complete step of median duration, NULL: none was completed. */
+static const struct step *step_median(const struct rank *rank)
+{
+	const struct step **order = NULL, *median = NULL;
+
+	for (size_t i = 0; i < arrlenu(rank->steps); i++)
+		if (rank->steps[i].complete && step_duration(&rank->steps[i]))
+			arrput(order, &rank->steps[i]);
+	if (arrlenu(order)) {
+		qsort(order, arrlenu(order), sizeof(*order), duration_compare);
+		median = order[arrlenu(order) / 2];
+	}
+	arrfree(order);
+	return median;
+}
+
+static void write_step(FILE *out, const struct rank *rank)
+{
+	const struct step *step = step_median(rank);
+	const char *separator = "";
+
+	if (!step)
+		return;
+	fprintf(out, "step        %.1f ms (median): ", (double)step_duration(step) / NANOSECONDS_OF_MILLISECOND);
+	for (int phase = 0; phase < PHASES; phase++) {
+		if (!step->phase_ns[phase])
+			continue;
+		fprintf(out, "%s%s %.0f %%", separator, phase_name((enum phase)phase),
+			100.0 * (double)step->phase_ns[phase] / (double)step_duration(step));
+		separator = ", ";
+	}
+	putc('\n', out);
+}
+
 static void write_counts(FILE *out, const struct rank *rank)
 {
 	char size[SIZE_TEXT_BYTES];
@@ -259,6 +302,7 @@ static void write_counts(FILE *out, const struct rank *rank)
 		(size_t)arrlenu(rank->blocks));
 	fprintf(out, "tasks       %" PRId64 " in %u steps, from %" PRIu64 " events\n", rank->task_count,
 		rank->step_count, rank->event_count);
+	write_step(out, rank);
 	if (rank->window.since_ns)
 		fprintf(out, "window      the last %.1f s; %" PRIu64 " older records were dropped\n",
 			(double)(rank->last_time_ns - rank->window.since_ns) / 1e9, rank->window.dropped_records);
