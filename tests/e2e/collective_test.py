@@ -119,3 +119,33 @@ def test_ranks_attached_in_the_middle_are_matched(context):
     # A rank cannot be a whole step ahead: all-reduces hold it back.
     check(all(int(row["skew_ns"]) < 200e6 and row["differs"] == "0" for row in matched[:-1]), "skews:",
           [row["skew_ns"] for row in matched])
+
+
+STEPS, LAYERS = 3, 4  # of tests/jobs/sharded.py
+
+
+def check_sharded(context, backend, kind, operation):
+    """Each layer, and the root, is gathered for the forward and, the root excepted, for the backward pass."""
+    run(context, "sharded", backend, RANKS, kind, STEPS, environment={"STANDIN_CUDA_DEVICES": str(RANKS)})
+    for rank in range(RANKS):
+        rows = [row for row in collectives_of(context, rank) if row["kind"] != "barrier"]
+        counts = collections.Counter((row["kind"], row["reduce_op"], row["task_name"]) for row in rows)
+        check_equal(counts, {("all_gather", "", "forward"): STEPS * (LAYERS + 1), ("all_gather", "", "backward"): STEPS * LAYERS,
+                             ("reduce_scatter", operation, "backward"): STEPS * (LAYERS + 1)}, f"collectives of rank {rank}")
+        check_equal({(row["matched_ranks"], row["differs"]) for row in rows}, {(str(RANKS), "0")}, "matches")
+        for row in rows:
+            whole, part = (row["output_bytes"], row["bytes"]) if row["kind"] == "all_gather" else (row["bytes"], row["output_bytes"])
+            check_equal(int(whole), RANKS * int(part), f"bytes of {row}")
+        steps = [step for step in context.report(rank=rank).steps if step["complete"] == "1"]
+        check_equal([(step["micro_steps"], step["collectives"]) for step in steps],
+                    [("1", str(3 * LAYERS + 2))] * STEPS, f"passes and collectives of the steps of rank {rank}")
+
+
+@test(root="cuda", device="cuda", timeout=120, each=("fsdp1", "fsdp2"))
+def test_shards_over_nccl_are_gathered_and_scattered(context, kind):
+    check_sharded(context, "nccl", kind, "sum" if kind == "fsdp1" else "avg")
+
+
+@test(root="latest", timeout=120)
+def test_shards_over_gloo_are_gathered_and_scattered(context):
+    check_sharded(context, "gloo", "fsdp2", "avg")

@@ -80,6 +80,39 @@ Test(phase, believes_the_engine_where_the_stack_cannot_know)
 	cr_expect(eq(int, phase_of(0, FRAMES(RECOMPUTE), true), PHASE_FORWARD));
 }
 
+/* Phase of an operator without the engine's frame, on a thread that had an operator with it before. */
+static enum phase phase_after_engine(uint32_t program_thread, const struct frame *frames, size_t count, bool cut)
+{
+	struct trace trace = trace_new(true, false);
+	enum phase phase;
+
+	define_stack(&trace, 1, FRAMES(MAIN));
+	model_stack(trace.model, TEST_TARGET, 7, frames, count, cut);
+	trace.thread = program_thread;
+	trace.stack = 1;
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	trace.thread = 2;
+	trace.stack = 0;
+	trace.flags = EVENT_UNGUARDED | EVENT_BACKWARD;
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	trace.stack = 7;
+	trace.flags = EVENT_UNGUARDED;
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	phase = trace_finish(&trace)->runs[2].phase;
+	model_free(trace.model);
+	return phase;
+}
+
+/* Callbacks at the end of a backward pass (FSDP's) come outside of any node. */
+Test(phase, of_all_that_the_engines_own_thread_does_is_backward)
+{
+	cr_expect(eq(int, phase_after_engine(1, FRAMES({"/w/f.py", "callback", 3, 0}), false), PHASE_BACKWARD));
+	cr_expect(eq(int, phase_after_engine(1, FRAMES({"/w/f.py", "callback", 3, 0}), true), PHASE_FORWARD));
+	cr_expect(eq(int, phase_after_engine(1, FRAMES(MAIN), false), PHASE_FORWARD));
+	/* A thread that Python began is not the engine's. */
+	cr_expect(eq(int, phase_after_engine(2, FRAMES({"/w/f.py", "callback", 3, 0}), false), PHASE_FORWARD));
+}
+
 static void run_at(struct trace *trace, uint64_t stack)
 {
 	trace->stack = stack;

@@ -157,7 +157,8 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	if (arrlenu(target->result.collectives) >= INDEX_MAX)
 		return -E2BIG;
 	collective.stack = stack_find(target, event->stack);
-	collective.phase = (uint8_t)stack_phase(&target->stacks[collective.stack], event->event.flags);
+	collective.phase = (uint8_t)stack_phase(
+		&target->stacks[collective.stack], flags_in_thread(target, &event->event, collective.stack));
 	collective.mode = (uint8_t)stack_mode(&target->stacks[collective.stack]);
 	collective.group = group_find(target, event);
 	collective.sequence = collective_is_common(&collective) ? target->result.groups[collective.group].collectives++

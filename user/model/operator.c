@@ -123,6 +123,22 @@ uint32_t thread_run(const struct thread *thread, uint32_t depth)
 	return thread->frames[depth - 1].run;
 }
 
+uint8_t flags_in_thread(struct target_state *target, const struct event *event, uint32_t stack)
+{
+	struct thread *thread = thread_find(target, event->thread_id);
+	const struct stack *found = &target->stacks[stack];
+
+	if (!thread || found->cut || event->flags & (EVENT_STACK_LOST | EVENT_LITE))
+		return event->flags;
+	/* In a program without Python nothing tells the engine's threads from the one that calls it. */
+	target->runs_python |= found->from_program;
+	if (found->from_program || found->in_backward)
+		thread->is_programs = true;
+	else if (event->flags & EVENT_BACKWARD && target->runs_python)
+		thread->is_engines = true;
+	return thread->is_engines && !thread->is_programs ? event->flags | EVENT_BACKWARD : event->flags;
+}
+
 uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack)
 {
 	struct run run = {
@@ -134,9 +150,9 @@ uint32_t run_add(struct target_state *target, const struct event *event, enum ru
 		.into = NONE,
 		.state = RUN_RAN,
 		.source = (uint8_t)source,
-		.flags = event->flags,
 	};
 
+	run.flags = flags_in_thread(target, event, run.stack);
 	arrput(target->runs, run);
 	return (uint32_t)arrlenu(target->runs) - 1;
 }

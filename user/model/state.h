@@ -171,6 +171,8 @@ struct thread {
 
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 
+	/* One of autograd's own: all that it does is part of a backward pass; and one that Python code began. */
+	bool is_engines, is_programs;
 	bool in_optimizer;
 	uint64_t optimizer;
 };
@@ -235,8 +237,9 @@ struct target_state {
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
 
-	int32_t parent;  /* index of the target that started it, -1: none */
-	bool forked;     /* it did no exec since */
+	int32_t parent; /* index of the target that started it, -1: none */
+	bool forked;    /* it did no exec since */
+	bool runs_python;
 	bool trained;    /* it ran a backward pass */
 	const char *job; /* model_text, "": unknown */
 
@@ -283,6 +286,11 @@ void thread_free(struct thread *thread);
 void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth);
 /* Run of the frame that an event at this depth happened in, NONE: outside operators. */
 uint32_t thread_run(const struct thread *thread, uint32_t depth);
+/*
+ * The flags of an event, and EVENT_BACKWARD where its thread is one of the engine's: callbacks at the end of a backward
+ * pass run there outside of any node.
+ */
+uint8_t flags_in_thread(struct target_state *target, const struct event *event, uint32_t stack);
 uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack);
 /* Is it a run of an operator with this flag (enum operator_flag)? */
 bool run_has(const struct target_state *target, const struct run *run, uint8_t flag);

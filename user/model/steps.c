@@ -19,9 +19,9 @@ struct micro_steps {
 static void micro_step_follow(struct micro_steps *micro, const struct rank *rank, const struct operator_run *run)
 {
 	struct step *step = &rank->steps[run->step];
-	bool starts = run->phase == PHASE_BACKWARD && rank->stacks[run->stack].frame_count;
+	bool starts = run->phase == PHASE_BACKWARD && rank->stacks[run->stack].in_backward;
 
-	if (starts && (!micro->in_backward || micro->thread_id != run->thread_id)) {
+	if (starts && !micro->in_backward) {
 		step->micro_steps++;
 		*micro = (struct micro_steps){.thread_id = run->thread_id, .in_backward = true};
 	} else if (run->thread_id == micro->thread_id &&
