@@ -3,8 +3,9 @@ import collections
 import csv
 import json
 import os
+import re
 
-from harness import COMPLETE, PYTHON, check, check_equal, program_path, test, wait_until
+from harness import COMPLETE, PYTHON, USAGE, check, check_equal, program_path, test, wait_until
 
 RANKS = 2
 
@@ -149,3 +150,33 @@ def test_shards_over_nccl_are_gathered_and_scattered(context, kind):
 @test(root="latest", timeout=120)
 def test_shards_over_gloo_are_gathered_and_scattered(context):
     check_sharded(context, "gloo", "fsdp2", "avg")
+
+
+@test(timeout=120)
+def test_captures_of_several_machines_become_one_job(context):
+    """Each rank is traced by a tracer of its own, as on a machine of its own."""
+    job = context.program("family", "exec", RANKS, "0")
+    wait_until(lambda: job.out.count("step") > 8, lambda: f"steps of {job}", timeout=40)
+    pids = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) pid (\d+)", job.out)}
+    tracers = [context.start(context.hdtrace, "-p", pids[rank], "-d", "3", "-o", context.path(f"machine{rank}"))
+               for rank in range(RANKS)]
+    for tracer in tracers:
+        tracer.check_code(COMPLETE)
+    for pid in pids.values():
+        os.kill(pid, 9)
+    several = [context.path(f"machine{rank}") for rank in range(RANKS)]
+    context.run(context.hdtrace, "report", *several).check_code(USAGE)
+    context.run(context.hdtrace, "report", *several, "-o", context.path("out")).check_code(COMPLETE)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        ranks = json.load(source)["ranks"]
+    check_equal([(rank["rank"], rank["pid"], rank["capture"]) for rank in ranks],
+                [(rank, pids[rank], rank) for rank in range(RANKS)], "ranks")
+    check(ranks[0]["clock_offset_ns"] == 0 and abs(ranks[1]["clock_offset_ns"]) < 20e6, "offsets of one and the same clock:", ranks)
+    matched = [row for row in collectives_of(context, 0) if row["matched_ranks"] == str(RANKS)]
+    check(len(matched) > 20, f"{len(matched)} collectives are matched")
+    check(all(int(row["skew_ns"]) < 100e6 and row["differs"] == "0" for row in matched[:-1]), "skews:",
+          [row["skew_ns"] for row in matched])
+    for rank in range(RANKS):
+        one, whole = (context.report(out, rank) for out in (f"machine{rank}", "out"))
+        check_equal(whole.rows, one.rows, f"rows of rank {rank}")
+        check_equal(whole.tasks, one.tasks, f"tasks of rank {rank}")

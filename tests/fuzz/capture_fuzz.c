@@ -113,6 +113,13 @@ int model_event(struct model *model, const struct event *event)
 	return 0;
 }
 
+int model_capture(struct model *model, int64_t real_offset_ns)
+{
+	(void)model;
+	(void)real_offset_ns;
+	return 0;
+}
+
 int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
 {
 	model->sum += since_ns + dropped_records + dropped_bytes;

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "containers/containers.h"
@@ -253,4 +254,46 @@ Test(collective, on_a_communicator_of_a_reused_address_counts_anew)
 	cr_assert_eq(model_finish(model), 0);
 	cr_assert_eq(collective_of(0, 1)->group, 1);
 	cr_assert_eq(collective_of(0, 2)->sequence, 1);
+}
+
+/*
+ * Two ranks, each in a capture of its own machine. The second's clock stands at `behind` when the first's stands at 0, and
+ * the real time of its machine, which should tell that, is wrong by 3 ms. Ranks come 1 ms after each other, in turns.
+ */
+static void two_machines(uint64_t behind, unsigned int count)
+{
+	int64_t real_time = (int64_t)(behind * MILLISECOND), wrong = 3 * (int64_t)MILLISECOND;
+	int first;
+
+	cr_assert_eq(model_capture(model, real_time), 0);
+	targets(1, true);
+	for (unsigned int i = 0; i < count; i++)
+		reduce(0, 0, 2, 1000 + 100 * i + i % 2);
+	first = model_capture(model, wrong);
+	cr_assert_eq(first, 1);
+	cr_assert_eq(model_target(model, (uint16_t)first, RANK_UNKNOWN, true, NULL), 0);
+	for (unsigned int i = 0; i < count; i++)
+		reduce((uint16_t)first, 1, 2, 1000 + behind + 100 * i + !(i % 2));
+	cr_assert_eq(model_finish(model), 0);
+}
+
+Test(collective, of_several_captures_tell_the_distance_of_their_clocks)
+{
+	const struct rank *other;
+
+	two_machines(50000, 20);
+	other = model_rank(model, 1);
+	cr_expect_eq(other->capture, 1);
+	/* Right but for the millisecond by which one rank or the other was late. */
+	cr_expect_leq(llabs(other->clock_offset_ns + 50000 * (int64_t)MILLISECOND), (int64_t)MILLISECOND);
+	for (size_t i = 0; i < 20; i++) {
+		cr_expect_eq(collective_of(0, i)->matched_ranks, 2);
+		cr_expect_leq(collective_of(0, i)->skew_ns, 2 * MILLISECOND);
+	}
+}
+
+Test(collective, of_captures_that_have_few_in_common_are_compared_by_the_real_time)
+{
+	two_machines(50000, 3);
+	cr_expect_eq(model_rank(model, 1)->clock_offset_ns, (3 - 50000) * (int64_t)MILLISECOND);
 }

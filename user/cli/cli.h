@@ -43,10 +43,10 @@ void folder_unmake(const char *path, size_t made);
 char *path_join(const char *folder, const char *name);
 
 /*
- * Make all reports of a capture below `folder` and print the summary. Returns
- * an exit status; what went wrong was told.
+ * Make all reports of captures below `folder` and print the summary: of one, or of several that ranks of the same jobs
+ * are in. Returns an exit status; what went wrong was told.
  */
-int outputs_write(const char *capture, const char *folder, const struct output_options *options);
+int outputs_write(const char *const *captures, size_t count, const char *folder, const struct output_options *options);
 
 /* Parse "64M"; K, M, G are powers of 1024. Returns false when it is no size. */
 bool size_parse(const char *text, uint64_t *size);

@@ -264,26 +264,39 @@ static void capture_tell(const char *capture, const struct replay_result *result
 		fprintf(stderr, "hdtrace: %s: the recording was cut off; what was written is reported\n", capture);
 }
 
-int outputs_write(const char *capture, const char *folder, const struct output_options *options)
+/* Feed a capture to the model; *complete stays only when it is whole. */
+static int capture_take(const char *capture, struct model *model, bool *complete)
+{
+	struct replay_result result = {0};
+	int error = replay_file(capture, model, &result);
+
+	if (error)
+		fprintf(stderr, "hdtrace: cannot read %s: %s\n", capture,
+			*result.damage.reason ? result.damage.reason : strerror(-error));
+	else
+		capture_tell(capture, &result);
+	*complete &= result.complete;
+	replay_result_clear(&result);
+	return error;
+}
+
+int outputs_write(const char *const *captures, size_t count, const char *folder, const struct output_options *options)
 {
 	struct model_options model_options = {.all_blocks = options->all_blocks, .devices = options->devices};
 	struct model *model = model_new(&model_options);
-	struct replay_result result = {0};
-	int error, status = STATUS_COMPLETE;
+	int error = 0, status = STATUS_COMPLETE;
+	bool complete = true;
 
 	signal(SIGPIPE, SIG_IGN);
 	if (!model) {
 		fprintf(stderr, "hdtrace: no memory\n");
 		return STATUS_FAILED;
 	}
-	error = replay_file(capture, model, &result);
-	if (error) {
-		fprintf(stderr, "hdtrace: cannot read %s: %s\n", capture,
-			*result.damage.reason ? result.damage.reason : strerror(-error));
+	for (size_t index = 0; !error && index < count; index++)
+		error = capture_take(captures[index], model, &complete);
+	if (error)
 		goto cleanup;
-	}
-	capture_tell(capture, &result);
-	if (!result.complete)
+	if (!complete)
 		status = STATUS_LOST;
 	error = model_finish(model);
 	if (error)
@@ -298,11 +311,10 @@ int outputs_write(const char *capture, const char *folder, const struct output_o
 	if (!error)
 		error = jobs_write(model, folder, options);
 	if (!error && !model_rank_count(model)) {
-		fprintf(stderr, "hdtrace: %s holds no traced process\n", capture);
+		fprintf(stderr, "hdtrace: %s holds no traced process\n", captures[0]);
 		error = -ENODATA;
 	}
 cleanup:
-	replay_result_clear(&result);
 	model_free(model);
 	return error ? STATUS_FAILED : status;
 }

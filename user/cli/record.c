@@ -258,7 +258,7 @@ static int recording_do(struct arguments *arguments)
 				"hdtrace: nothing was traced: no process loaded PyTorch while hdtrace watched%s\n",
 				arguments->run ? "" : "; `hdtrace doctor -p PID` tells what it sees");
 	} else if (!error) {
-		status = outputs_write(capture, arguments->folder, &arguments->output);
+		status = outputs_write((const char *const[]){capture}, 1, arguments->folder, &arguments->output);
 	}
 	if (!result.targets)
 		folder_unmake(arguments->folder, made);

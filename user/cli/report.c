@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "containers/containers.h"
 
 enum option_key { KEY_EMPTY_USERS = KEY_VERB };
 
 struct arguments {
 	struct output_options output;
-	const char *input, *folder;
+	const char **inputs; /* stb_ds */
+	const char *folder;
 };
 
 static error_t option_parse(int key, char *text, struct argp_state *state)
@@ -28,13 +30,13 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		arguments->output.report.empty_users = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (arguments->input)
-			argp_error(state, "one capture at a time; unexpected %s", text);
-		arguments->input = text;
+		arrput(arguments->inputs, text);
 		return 0;
 	case ARGP_KEY_END:
-		if (!arguments->input)
+		if (!arrlenu(arguments->inputs))
 			argp_error(state, "which capture? give its file, or the folder that holds it");
+		if (arrlenu(arguments->inputs) > 1 && !arguments->folder)
+			argp_error(state, "where do the reports of several captures go? say it with -o FOLDER");
 		return 0;
 	}
 	return output_option_parse(key, text, &arguments->output, state);
@@ -48,6 +50,31 @@ static char *capture_path(const char *input)
 	if (stat(input, &status))
 		return NULL;
 	return S_ISDIR(status.st_mode) ? path_join(input, CAPTURE_NAME) : strdup(input);
+}
+
+static void paths_free(char **paths)
+{
+	for (size_t index = 0; index < arrlenu(paths); index++)
+		free(paths[index]);
+	arrfree(paths);
+}
+
+/* stb_ds, to be given to paths_free; NULL when one is not there, which is told then. */
+static char **capture_paths(const char *const *inputs)
+{
+	char **paths = NULL;
+
+	for (size_t index = 0; index < arrlenu(inputs); index++) {
+		char *path = capture_path(inputs[index]);
+
+		if (!path) {
+			fprintf(stderr, "hdtrace: cannot read %s: %s\n", inputs[index], strerror(errno));
+			paths_free(paths);
+			return NULL;
+		}
+		arrput(paths, path);
+	}
+	return paths;
 }
 
 /* Beside the capture, unless -o says otherwise. */
@@ -75,33 +102,35 @@ int verb_report(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = option_parse,
-		.args_doc = "CAPTURE|FOLDER",
-		.doc = "Make the reports of a capture.",
+		.args_doc = "CAPTURE|FOLDER...",
+		.doc = "Make the reports of a capture, or of several that ranks of the same jobs are in.",
 	};
 	struct arguments arguments = {.output.formats = REPORT_ALL};
-	char *capture, *folder = NULL;
+	char **captures, *folder = NULL;
 	int error, status = STATUS_FAILED;
 	size_t made = 0;
 
 	argv[0] = "hdtrace report";
 	argp_err_exit_status = STATUS_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
+	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments)) {
+		arrfree(arguments.inputs);
 		return STATUS_USAGE;
-	capture = capture_path(arguments.input);
-	if (!capture) {
-		fprintf(stderr, "hdtrace: cannot read %s: %s\n", arguments.input, strerror(errno));
-		return STATUS_FAILED;
 	}
-	folder = folder_path(&arguments, capture);
+	captures = capture_paths(arguments.inputs);
+	if (!captures)
+		goto cleanup;
+	folder = folder_path(&arguments, captures[0]);
 	error = folder ? folder_make(folder, &made) : -ENOMEM;
 	if (error)
 		fprintf(stderr, "hdtrace: cannot make the folder %s: %s; choose another one with -o\n",
 			folder ? folder : "?", strerror(-error));
 	else
-		status = outputs_write(capture, folder, &arguments.output);
+		status = outputs_write((const char *const *)captures, arrlenu(captures), folder, &arguments.output);
 	if (status == STATUS_FAILED)
 		folder_unmake(folder ? folder : "", made);
+cleanup:
 	free(folder);
-	free(capture);
+	paths_free(captures);
+	arrfree(arguments.inputs);
 	return status;
 }

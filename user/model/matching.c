@@ -9,14 +9,17 @@
  * matched. Where a trace began in the middle, ranks were not attached at the same
  * moment: then numbers are moved so that the collectives lie closest in time.
  */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
 
-#define SHIFTS 8        /* how far numbers may be off to either side */
-#define COMPARED 64     /* so many collectives are compared to find out */
-#define MISMATCH_NS 1e9 /* one that differs in kind or bytes weighs as much as so much time */
-#define SIZE_LEAST 2    /* of a group that has anybody to wait for */
+#define SHIFTS 8         /* how far numbers may be off to either side */
+#define COMPARED 64      /* so many collectives are compared to find out */
+#define MISMATCH_NS 1e9  /* one that differs in kind or bytes weighs as much as so much time */
+#define COMPARED_LEAST 8 /* so many collectives tell the distance of two clocks */
+#define SIZE_LEAST 2     /* of a group that has anybody to wait for */
 
 /* One rank's part in a group. */
 struct member {
@@ -40,6 +43,12 @@ static struct collective *collective_at(const struct member *member, ptrdiff_t n
 	return index >= 0 && index < arrlen(member->collectives)
 	               ? &member->target->result.collectives[member->collectives[index]]
 	               : NULL;
+}
+
+/* When it was begun, by the clock of the first capture. */
+static uint64_t time_of(const struct member *member, const struct collective *collective)
+{
+	return collective->time_ns + (uint64_t)member->target->result.clock_offset_ns;
 }
 
 static struct member *members_of(const struct model *model)
@@ -101,8 +110,7 @@ static double distance(const struct member *reference, struct member *member, pt
 		if (!left || !right)
 			continue;
 		compared++;
-		sum += left->time_ns > right->time_ns ? (double)(left->time_ns - right->time_ns)
-		                                      : (double)(right->time_ns - left->time_ns);
+		sum += fabs((double)(int64_t)(time_of(reference, left) - time_of(member, right)));
 		sum += agrees(left, right) ? 0 : MISMATCH_NS;
 	}
 	return compared ? sum / (double)compared : MISMATCH_NS * COMPARED;
@@ -120,7 +128,8 @@ static void member_align(const struct member *reference, struct member *member)
 		return;
 	}
 	while (around < arrlen(member->collectives) &&
-		member->target->result.collectives[member->collectives[around]].time_ns < first->time_ns)
+		time_of(member, &member->target->result.collectives[member->collectives[around]]) <
+			time_of(reference, first))
 		around++;
 	for (ptrdiff_t shift = around - SHIFTS; shift <= around + SHIFTS; shift++) {
 		double here = distance(reference, member, shift);
@@ -142,7 +151,7 @@ static struct member *reference_of(struct member **members)
 		const struct collective *first = collective_at(members[i], 0);
 		const struct collective *known = collective_at(reference, 0);
 
-		if (!known || (first && first->time_ns > known->time_ns))
+		if (!known || (first && time_of(members[i], first) > time_of(reference, known)))
 			reference = members[i];
 	}
 	return reference;
@@ -157,24 +166,27 @@ static bool is_before(const struct member *member, ptrdiff_t number)
 /* All that began the collective of this number; false when nobody did. */
 static bool number_match(struct member **members, ptrdiff_t number)
 {
-	struct collective *first = NULL, *last = NULL;
+	const struct collective *example = NULL;
+	uint64_t first = UINT64_MAX, last = 0;
 	int32_t last_rank = RANK_UNKNOWN, absent = RANK_UNKNOWN;
 	uint32_t came = 0;
 	bool differs = false;
 
 	for (size_t i = 0; i < arrlenu(members); i++) {
 		struct collective *one = collective_at(members[i], number);
+		uint64_t time;
 
 		if (!one) {
 			if (absent == RANK_UNKNOWN && !is_before(members[i], number))
 				absent = members[i]->target->result.rank;
 			continue;
 		}
-		came++;
-		differs |= first && !agrees(first, one);
-		first = first && first->time_ns <= one->time_ns ? first : one;
-		if (!last || one->time_ns > last->time_ns) {
-			last = one;
+		differs |= example && !agrees(example, one);
+		example = one;
+		time = time_of(members[i], one);
+		first = time < first ? time : first;
+		if (!came++ || time > last) {
+			last = time;
 			last_rank = members[i]->target->result.rank;
 		}
 	}
@@ -187,13 +199,14 @@ static bool number_match(struct member **members, ptrdiff_t number)
 		one->absent_rank = absent;
 		one->differs = differs;
 		one->last_rank = last_rank;
-		one->skew_ns = last->time_ns - first->time_ns;
-		one->wait_ns = last->time_ns - one->time_ns;
+		one->skew_ns = last - first;
+		one->wait_ns = last - time_of(members[i], one);
 	}
 	return came > 0;
 }
 
-static void group_match(struct member **members)
+/* Move the numbers of all members to those of one; returns the lowest that anybody has. */
+static ptrdiff_t group_align(struct member **members)
 {
 	struct member *reference = reference_of(members);
 	ptrdiff_t earliest = 0;
@@ -203,8 +216,78 @@ static void group_match(struct member **members)
 			member_align(reference, members[i]);
 		earliest = -members[i]->shift < earliest ? -members[i]->shift : earliest;
 	}
-	for (ptrdiff_t number = earliest; number_match(members, number) || number < 0; number++)
+	return earliest;
+}
+
+static void group_match(struct member **members)
+{
+	for (ptrdiff_t number = group_align(members); number_match(members, number) || number < 0; number++)
 		continue;
+}
+
+/* --- clocks of several captures ----------------------------------------------------- */
+
+/* When the last rank of a capture began the collective of this number; 0: none of it did. */
+static uint64_t latest_time(struct member **members, ptrdiff_t number, uint16_t capture)
+{
+	uint64_t latest = 0;
+
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		const struct collective *one =
+			members[i]->target->result.capture == capture ? collective_at(members[i], number) : NULL;
+
+		if (one && time_of(members[i], one) > latest)
+			latest = time_of(members[i], one);
+	}
+	return latest;
+}
+
+/* How much later than the first capture's ranks those of another one seem to begin what they begin together. */
+static void group_compare(struct member **members, uint16_t capture, int64_t **differences)
+{
+	ptrdiff_t end = 0;
+
+	for (size_t i = 0; i < arrlenu(members); i++)
+		end = arrlen(members[i]->collectives) > end ? arrlen(members[i]->collectives) : end;
+	for (ptrdiff_t number = group_align(members); number < end; number++) {
+		uint64_t here = latest_time(members, number, 0), there = latest_time(members, number, capture);
+
+		if (here && there)
+			arrput(*differences, (int64_t)(there - here));
+	}
+}
+
+static int difference_compare(const void *left, const void *right)
+{
+	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static void clock_move(const struct model *model, uint16_t capture, int64_t offset_ns)
+{
+	for (size_t i = 0; i < arrlenu(model->order); i++)
+		if (model->order[i]->result.capture == capture)
+			model->order[i]->result.clock_offset_ns += offset_ns;
+}
+
+/*
+ * First by the real time of the machines, which their network keeps to milliseconds. Then by what ranks of both did
+ * together: sometimes these are late, sometimes those, so that half of the differences lie on either side of the
+ * clocks'.
+ */
+static void clock_settle(const struct model *model, struct member ***groups, uint16_t capture)
+{
+	int64_t *differences = NULL;
+
+	clock_move(model, capture, model->sources[capture].real_offset_ns - model->sources[0].real_offset_ns);
+	for (size_t i = 0; i < arrlenu(groups); i++)
+		group_compare(groups[i], capture, &differences);
+	if (arrlenu(differences) >= COMPARED_LEAST) {
+		qsort(differences, arrlenu(differences), sizeof(*differences), difference_compare);
+		clock_move(model, capture, -differences[arrlenu(differences) / 2]);
+	}
+	arrfree(differences);
 }
 
 /* Two of one rank cannot be of one group. */
@@ -217,9 +300,10 @@ static bool ranks_are_distinct(struct member **members)
 	return true;
 }
 
-void collectives_match(struct model *model)
+/* Members that are of one group, each list in stb_ds. */
+static struct member ***groups_find(struct member *members)
 {
-	struct member *members = members_of(model);
+	struct member ***groups = NULL;
 
 	for (size_t i = 0; i < arrlenu(members); i++) {
 		struct member **same = NULL;
@@ -230,9 +314,25 @@ void collectives_match(struct model *model)
 				arrput(same, &members[j]);
 			}
 		if (arrlenu(same) > 1 && ranks_are_distinct(same))
-			group_match(same);
-		arrfree(same);
+			arrput(groups, same);
+		else
+			arrfree(same);
 	}
+	return groups;
+}
+
+void collectives_match(struct model *model)
+{
+	struct member *members = members_of(model);
+	struct member ***groups = groups_find(members);
+
+	for (size_t capture = 1; capture < arrlenu(model->sources); capture++)
+		clock_settle(model, groups, (uint16_t)capture);
+	for (size_t i = 0; i < arrlenu(groups); i++) {
+		group_match(groups[i]);
+		arrfree(groups[i]);
+	}
+	arrfree(groups);
 	for (size_t i = 0; i < arrlenu(members); i++)
 		arrfree(members[i].collectives);
 	arrfree(members);

@@ -47,6 +47,7 @@ struct model *model_new(const struct model_options *options)
 		return NULL;
 	if (options)
 		model->options = *options;
+	arrput(model->sources, (struct source){0});
 	sh_new_arena(model->texts);
 	return model;
 }
@@ -125,6 +126,7 @@ void model_free(struct model *model)
 	arrfree(model->targets);
 	arrfree(model->order);
 	shfree(model->texts);
+	arrfree(model->sources);
 	free(model);
 }
 
@@ -166,6 +168,20 @@ static int text_replace(char **text, const char *with)
 	return 0;
 }
 
+int model_capture(struct model *model, int64_t real_offset_ns)
+{
+	size_t first = arrlenu(model->targets);
+	struct source source = {.real_offset_ns = real_offset_ns};
+
+	if (first > UINT16_MAX || arrlenu(model->sources) > UINT16_MAX)
+		return -E2BIG;
+	/* The one that is there from the beginning is the first capture's, as long as nothing is of it. */
+	if (!first)
+		arrsetlen(model->sources, 0);
+	arrput(model->sources, source);
+	return (int)first;
+}
+
 int model_target(struct model *model, uint16_t target, int32_t rank, bool from_start, const char *json)
 {
 	struct target_state *state = target_find(model, target);
@@ -181,6 +197,7 @@ int model_target(struct model *model, uint16_t target, int32_t rank, bool from_s
 		model->targets[target] = state;
 	}
 	state->result.rank = rank;
+	state->result.capture = (uint16_t)(arrlenu(model->sources) - 1);
 	state->result.from_start = from_start;
 	return text_replace(&state->target_json, json);
 }
@@ -322,7 +339,7 @@ int model_event(struct model *model, const struct event *event)
 
 int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)
 {
-	model->window = (struct window){since_ns, dropped_records, dropped_bytes};
+	arrlast(model->sources).window = (struct window){since_ns, dropped_records, dropped_bytes};
 	return 0;
 }
 
@@ -419,7 +436,7 @@ int model_finish(struct model *model)
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
 		if (!model->targets[i] || !target_is_rank(model, model->targets[i]))
 			continue;
-		model->targets[i]->result.window = model->window;
+		model->targets[i]->result.window = model->sources[model->targets[i]->result.capture].window;
 		error = target_finish(model, model->targets[i]);
 		if (error)
 			return error;

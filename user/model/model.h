@@ -330,6 +330,8 @@ struct rank {
 	uint64_t reused_addresses; /* allocations at an address that was still believed alive */
 	struct event_counters loss;
 	struct window window;
+	uint16_t capture;        /* that it is of */
+	int64_t clock_offset_ns; /* to be added to its times, to compare them with those of the first capture */
 	uint64_t stacks_cut, arguments_cut;
 	bool from_start;  /* traced since before its first operator */
 	bool owners_told; /* what Python holds was read: a leaf is not more than its owner says */
@@ -346,6 +348,12 @@ struct model;
 struct model *model_new(const struct model_options *options); /* NULL: no memory; options may be NULL */
 void model_free(struct model *model);
 
+/*
+ * What comes from here on is of another capture: its targets are numbered from the value that is returned (-E2BIG:
+ * there are too many), and its clock is not that of the others; `real_offset_ns` is CLOCK_REALTIME less CLOCK_MONOTONIC
+ * there. Without a call, all is of one.
+ */
+int model_capture(struct model *model, int64_t real_offset_ns);
 /*
  * A target; `rank`: what its launcher says, RANK_UNKNOWN: nothing; `from_start`: it is traced since before its first
  * operator. A second call corrects the first.
@@ -378,7 +386,7 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
  * record is shorter than the lists it announces.
  */
 int model_event(struct model *model, const struct event *event);
-/* Of all targets; the last call counts. */
+/* Of all targets of the capture; the last call counts. */
 int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes);
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters);
 int model_end(struct model *model, uint16_t target, const char *json);

@@ -246,9 +246,15 @@ struct target_state {
 	struct rank result; /* counters from the start on, the rest at the end */
 };
 
+/* A capture that targets are of. */
+struct source {
+	int64_t real_offset_ns;
+	struct window window;
+};
+
 struct model {
 	struct model_options options;
-	struct window window;
+	struct source *sources;        /* stb_ds, at least one */
 	struct target_state **targets; /* stb_ds, by index; NULL: not announced */
 	struct target_state **order;   /* stb_ds, after model_finish: by rank */
 	struct {

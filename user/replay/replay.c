@@ -45,6 +45,7 @@ struct replay {
 		struct target_state value;
 	} * targets; /* stb_ds map */
 	struct replay_counts counts;
+	uint16_t first_target; /* of the capture */
 	char *session;
 };
 
@@ -201,6 +202,8 @@ static int target_take(struct replay *replay, const struct text_record *record)
 	}
 	error = model_target(replay->model, target, facts.rank, facts.from_start, json);
 	free(json);
+	if (facts.parent >= 0)
+		facts.parent += replay->first_target;
 	return error ? error : model_family(replay->model, target, facts.parent, facts.forked, facts.job);
 }
 
@@ -363,6 +366,19 @@ static int records_feed(struct capture_reader *reader, struct replay *replay)
 	return state == -EBADMSG ? 0 : state;
 }
 
+/* Its targets come after those of captures that the model had before. */
+static int capture_begin(struct capture_reader *reader, struct replay *replay)
+{
+	const struct capture_header *header = capture_reader_header(reader);
+	int first = model_capture(replay->model, (int64_t)(header->start_real_time_ns - header->start_time_ns));
+
+	if (first < 0)
+		return first;
+	replay->first_target = (uint16_t)first;
+	capture_reader_number_targets(reader, replay->first_target);
+	return 0;
+}
+
 int replay_file(const char *path, struct model *model, struct replay_result *result)
 {
 	struct capture_reader *reader = NULL;
@@ -379,7 +395,9 @@ int replay_file(const char *path, struct model *model, struct replay_result *res
 		error = -ENOMEM;
 		goto cleanup;
 	}
-	error = records_feed(reader, replay);
+	error = capture_begin(reader, replay);
+	if (!error)
+		error = records_feed(reader, replay);
 	filled = result_fill(result, replay, reader);
 	error = error ? error : filled;
 	result->complete = result->complete && !error;

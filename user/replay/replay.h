@@ -60,7 +60,7 @@ struct replay_result {
 };
 
 /*
- * Feeds a capture to the model. 0 also for a damaged or cut-off capture, whose
+ * Feeds a capture to the model, beside those that it was fed before. 0 also for a damaged or cut-off capture, whose
  * beginning the model has then: result->complete and ->damage tell. Errors are
  * those of capture_reader_open (->damage.reason has the text), of reading, and
  * of replay_record. The result is filled in any case; replay_result_clear frees it.

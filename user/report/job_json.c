@@ -72,6 +72,8 @@ static void put_rank(struct json *json, const struct rank *rank)
 
 	json_object(json);
 	json_put_unsigned(json, "came_last", sums.came_last);
+	json_put_unsigned(json, "capture", rank->capture);
+	json_put_signed(json, "clock_offset_ns", rank->clock_offset_ns);
 	json_put_unsigned(json, "collective_bytes", sums.bytes);
 	json_put_unsigned(json, "collectives", arrlenu(rank->collectives));
 	put_member(json, "namespace_pid", target);

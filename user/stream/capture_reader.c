@@ -28,6 +28,7 @@ struct capture_reader {
 	uint64_t offset; /* in the file */
 	uint64_t chunk;  /* where the last one began */
 	uint32_t sequence;
+	uint16_t first_target;
 	uint8_t *compressed;
 	size_t compressed_capacity;
 	uint8_t *records;
@@ -277,12 +278,20 @@ const struct capture_header *capture_reader_header(const struct capture_reader *
 	return &reader->header;
 }
 
+void capture_reader_number_targets(struct capture_reader *reader, uint16_t first)
+{
+	reader->first_target = first;
+}
+
 int capture_reader_next(struct capture_reader *reader, const struct event **record)
 {
 	while (reader->state == READER_MORE) {
 		while (reader->position < reader->size) {
-			const struct event *next = (const struct event *)(reader->records + reader->position);
+			struct event *next = (struct event *)(reader->records + reader->position);
 
+			if (next->target > UINT16_MAX - reader->first_target)
+				return reader_stop(reader, -EBADMSG, "a target of number %u", next->target);
+			next->target = (uint16_t)(next->target + reader->first_target);
 			reader->position += next->size;
 			reader->damage.records++;
 			if (record_known(next)) {

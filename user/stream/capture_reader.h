@@ -44,6 +44,9 @@ int capture_reader_open_descriptor(int fd, struct capture_reader **reader, struc
 /* When the capture was opened for writing: start_time_ns, start_real_time_ns. */
 const struct capture_header *capture_reader_header(const struct capture_reader *reader);
 
+/* Targets of the records that follow are numbered from here on, not from 0: of captures that are read together. */
+void capture_reader_number_targets(struct capture_reader *reader, uint16_t first);
+
 /*
  * The next record of a known kind, valid until the next call. 1: a record;
  * 0: the end, whole or truncated; -EBADMSG: damage; else the errno of reading.
