@@ -91,6 +91,7 @@ static bool forks_torch(struct session *session, pid_t parent)
 static bool record_trains(const struct event *record)
 {
 	return record->kind == EVENT_GRADIENT || record->kind == EVENT_COLLECTIVE ||
+	       record->kind == EVENT_LIBRARY_COLLECTIVE ||
 	       (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
 }
 
@@ -99,6 +100,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 	struct recorder *recorder = context;
 	struct session *session = &recorder->session;
 	struct operator_buffer translated;
+	struct library_buffer completed;
 	struct target *target;
 
 	if (size < sizeof(*record) || record->target >= arrlen(session->targets))
@@ -122,6 +124,8 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
+	else if (record->kind == EVENT_LIBRARY_COLLECTIVE)
+		record = library_translate(target, (const void *)record, &completed);
 	if (!record)
 		return;
 	if (!target->trained && record_trains(record)) {

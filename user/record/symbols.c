@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Places in native code: who called a driver, and which kernels were launched.
+ * Places in native code: who called a driver or a library, and which kernels were launched.
  * Each address is looked up once in the symbol table of the file that is mapped
  * there. Where a driver's function returns to, a probe is set the first time, so
  * that the next call from there is seen to return.
@@ -59,6 +59,11 @@ static struct symbol_file *symbol_file_of(struct session *session, pid_t pid, co
 		qsort(fresh.symbols, arrlenu(fresh.symbols), sizeof(*fresh.symbols), symbol_compare);
 	arrput(session->symbol_files, fresh);
 	return &arrlast(session->symbol_files);
+}
+
+const struct elf_file *symbol_elf_of(struct session *session, pid_t pid, const struct mapped_file *file)
+{
+	return symbol_file_of(session, pid, file)->elf;
 }
 
 /* The function that an address of the file lies in, NULL: none that has a name. */
@@ -183,6 +188,8 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 			return_probe(session, target, segment->caller);
 	} else if (record->kind == EVENT_LAUNCH && record->size >= sizeof(struct launch_event)) {
 		symbol_keep(session, target, ((const struct launch_event *)record)->function);
+	} else if (record->kind == EVENT_LIBRARY_COLLECTIVE && record->size >= sizeof(struct library_collective_event)) {
+		symbol_keep(session, target, ((const struct library_collective_event *)record)->caller);
 	}
 }
 
