@@ -21,13 +21,12 @@ struct loaded_file {
 	uint64_t bias;
 };
 
-static struct loaded_file loaded_file_of(
-	struct session *session, const struct target *target, const struct mapped_file *file)
+static struct loaded_file loaded_file_of(const struct elf_file *elf, const struct mapped_file *file)
 {
-	struct loaded_file loaded = {.elf = symbol_elf_of(session, target->process.pid, file)};
+	struct loaded_file loaded = {.elf = elf};
 	uint64_t start;
 
-	if (!loaded.elf || elf_file_code_address(loaded.elf, file->offset, &start))
+	if (!elf || elf_file_code_address(elf, file->offset, &start))
 		return (struct loaded_file){0};
 	loaded.bias = file->start - start;
 	return loaded;
@@ -38,7 +37,8 @@ static struct loaded_file program_of(
 {
 	for (ptrdiff_t index = 0; target->process.executable && index < arrlen(files); index++)
 		if (!strcmp(files[index].path, target->process.executable))
-			return loaded_file_of(session, target, &files[index]);
+			return loaded_file_of(
+				symbol_elf_of(session, target->process.pid, &files[index]), &files[index]);
 	return (struct loaded_file){0};
 }
 
@@ -83,7 +83,7 @@ int library_handles_read(struct session *session, struct target *target, const s
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_MPI];
 	const struct mapped_file *file = plan ? library_file_of(files, target, LIBRARY_MPI) : NULL;
-	struct loaded_file library, program;
+	struct loaded_file library = {0}, program = {0};
 	const struct library_handle *handles;
 	size_t count;
 	int error = 0;
@@ -91,8 +91,10 @@ int library_handles_read(struct session *session, struct target *target, const s
 	if (!file || target->handles_read)
 		return 0;
 	target->handles_read = true;
-	library = loaded_file_of(session, target, file);
-	program = program_of(session, target, files);
+	if (plan->open_mpi) {
+		library = loaded_file_of(plan->elf, file);
+		program = program_of(session, target, files);
+	}
 	handles = library_handles(plan->open_mpi ? HANDLES_OPEN_MPI : HANDLES_MPICH, &count);
 	for (size_t index = 0; !error && index < count; index++) {
 		uint64_t value = handles[index].number;

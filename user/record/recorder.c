@@ -254,6 +254,10 @@ static void maps_rescan(struct recorder *recorder)
 
 	if (all)
 		recorder->last_rescan = now;
+	/* First: a new one may be about to do something. */
+	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
+		if (candidate_is_due(session->candidates[index], now, all))
+			candidate_scan(session, session->candidates[index]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
 		struct target *target = session->targets[index];
 		int error;
@@ -264,9 +268,6 @@ static void maps_rescan(struct recorder *recorder)
 		if (error && !session->capture_error && error != -ESRCH && process_is_alive(&target->process))
 			session_tell(session, "pid %d: cannot set probes: %s", target->process.pid, strerror(-error));
 	}
-	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
-		if (candidate_is_due(session->candidates[index], now, all))
-			candidate_scan(session, session->candidates[index]);
 }
 
 static void candidates_drop_dead(struct session *session)

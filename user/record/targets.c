@@ -523,12 +523,12 @@ static bool has_pytorch(const struct target *target)
 	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
 }
 
-static bool has_more_than_pytorch(const struct target *target)
+static bool has_library(const struct target *target, bool (*wanted)(enum library_role role))
 {
 	bool found = false;
 
 	for (int role = 0; role < LIBRARY_ROLES; role++)
-		found |= library_makes_target((enum library_role)role) && target->libraries[role];
+		found |= wanted((enum library_role)role) && target->libraries[role];
 	return found;
 }
 
@@ -543,8 +543,14 @@ static int target_probe_alone(struct session *session, struct target *target, co
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
-	if (!error)
+	/*
+	 * What tells of communicators when a call returns has time: the files of callers are many, and other ranks
+	 * may wait to be probed. Memory may be given right away.
+	 */
+	if (!error && has_library(target, library_is_of_devices))
 		error = callers_probe(session, target, files);
+	else
+		target->maps_stale = true;
 	return error ? error : libraries_probe(session, target, files);
 }
 
@@ -563,6 +569,8 @@ int target_scan(struct session *session, struct target *target)
 	target->scan_time_ns = monotonic_now();
 	error = libraries_find(session, target, files);
 	target->scanned = true;
+	if (!error)
+		error = library_handles_read(session, target, files);
 	if (!error && has_pytorch(target) && !target->torch_ready) {
 		target->torch_ready = true;
 		target->from_start = !first;
@@ -573,12 +581,11 @@ int target_scan(struct session *session, struct target *target)
 		error = callers_probe(session, target, files);
 		if (!error)
 			error = target_probe_more(session, target, files);
-	} else if (!error && has_more_than_pytorch(target)) {
+	} else if (!error && has_library(target, library_makes_target)) {
 		target->from_start = !first;
 		error = target_probe_alone(session, target, files);
 	}
-	if (!error)
-		error = library_handles_read(session, target, files);
+
 	maps_free(files);
 	return error;
 }

@@ -82,7 +82,10 @@ static void write_layers(FILE *file, const struct rank *rank, const struct colle
 		fprintf(file, "%s,%u,", collective_layer_name(collective->library), collective->calls);
 		if (collective->function < arrlenu(rank->operator_names))
 			text_write_csv(file, rank->operator_names[collective->function]);
-		fprintf(file, ",%" PRIu64 ",0x%" PRIx64 ",", collective->stream, collective->handle);
+		putc(',', file);
+		if (collective->library != LAYER_MPI)
+			fprintf(file, "%" PRIu64, collective->stream);
+		fprintf(file, ",0x%" PRIx64 ",", collective->handle);
 	} else {
 		fputs(",0,,,,", file);
 	}
