@@ -277,13 +277,13 @@ static __noinline int counts_fill(struct hit *hit, const struct library_call *ca
 	count_take(hit, call->output_count, call->width, &record->output_count);
 	/* Only the root's are read by the library, others may be anything. */
 	if (call->input_counts && (!(call->counting & COUNT_INPUT_ROOT) || record->rank == record->peer)) {
-		record->input_splits = (__u16)counts_read(hit, call_argument(hit, call->input_counts),
-			call->width & LIBRARY_WIDE, record->size, &sum);
+		record->input_splits = (__u16)counts_read(
+			hit, call_argument(hit, call->input_counts), call->width & LIBRARY_WIDE, record->size, &sum);
 		record->input_count = sum;
 	}
 	if (call->output_counts && (!(call->counting & COUNT_OUTPUT_ROOT) || record->rank == record->peer)) {
-		record->output_splits = (__u16)counts_read(hit, call_argument(hit, call->output_counts),
-			call->width & LIBRARY_WIDE, record->size, &sum);
+		record->output_splits = (__u16)counts_read(
+			hit, call_argument(hit, call->output_counts), call->width & LIBRARY_WIDE, record->size, &sum);
 		record->output_count = sum;
 	}
 	return 0;

@@ -143,7 +143,7 @@ struct thread_state {
 	__u64 library_words[LIBRARY_WORDS];
 	__u32 library_groups; /* group calls of the thread so far */
 	__u32 library_depth;  /* of those that are open */
-	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
+	__u64 python_holder;  /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 

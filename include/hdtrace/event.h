@@ -34,15 +34,15 @@ enum event_kind {
 	EVENT_CODE = 12,      /* struct code_event: becomes a code_record of capture.h */
 	EVENT_INFERENCE = 13, /* struct event: inference mode begins, operators skip the levels of autograd */
 	/* Memory of devices: kinds 32 to 47. Work of several ranks: kinds 48 to 63. */
-	EVENT_DEVICE_ALLOCATE = 32, /* struct device_allocate_event */
-	EVENT_DEVICE_FREE = 33,     /* struct device_free_event */
-	EVENT_DEVICE_REQUEST = 34,  /* struct device_request_event: what an allocation was made for */
-	EVENT_SEGMENT = 35,         /* struct segment_event: a call of a driver or its runtime for memory */
-	EVENT_OUT_OF_MEMORY = 36,   /* struct out_of_memory_event */
-	EVENT_LAUNCH = 37,          /* struct launch_event: a kernel, or a graph of them, goes to a device */
-	EVENT_COLLECTIVE = 48,      /* struct collective_event */
+	EVENT_DEVICE_ALLOCATE = 32,    /* struct device_allocate_event */
+	EVENT_DEVICE_FREE = 33,        /* struct device_free_event */
+	EVENT_DEVICE_REQUEST = 34,     /* struct device_request_event: what an allocation was made for */
+	EVENT_SEGMENT = 35,            /* struct segment_event: a call of a driver or its runtime for memory */
+	EVENT_OUT_OF_MEMORY = 36,      /* struct out_of_memory_event */
+	EVENT_LAUNCH = 37,             /* struct launch_event: a kernel, or a graph of them, goes to a device */
+	EVENT_COLLECTIVE = 48,         /* struct collective_event */
 	EVENT_LIBRARY_COLLECTIVE = 49, /* struct library_collective_event: below c10d, or without it */
-	EVENT_KERNEL_KINDS,         /* kinds from here on are made in user space: capture.h */
+	EVENT_KERNEL_KINDS,            /* kinds from here on are made in user space: capture.h */
 };
 
 /* Where an operator was seen: operator_event.hook. */
@@ -283,7 +283,8 @@ enum collective_kind {
 /* Who was asked for a collective. */
 enum collective_layer { LAYER_C10D, LAYER_NCCL, LAYER_RCCL, LAYER_HCCL, LAYER_MPI, LAYERS };
 
-/* Reduce operations: those of c10d::ReduceOp::RedOpType (c10d/Types.hpp), and behind them those that only libraries have. */
+/* Reduce operations: those of c10d::ReduceOp::RedOpType (c10d/Types.hpp), and behind them those that only libraries
+ * have. */
 enum collective_operation {
 	OPERATION_SUM = 0,
 	OPERATION_AVERAGE = 1,
@@ -373,18 +374,18 @@ struct collective_event {
  */
 struct library_collective_event {
 	struct event event;
-	__u64 communicator;              /* the library's handle */
-	__u64 input, output;             /* addresses of the buffers, or what stands for one that is in place; 0: none */
+	__u64 communicator;  /* the library's handle */
+	__u64 input, output; /* addresses of the buffers, or what stands for one that is in place; 0: none */
 	__u64 input_count, output_count; /* elements, as `counting` says; COUNT_UNKNOWN */
 	__u64 input_type, output_type;   /* the library's handles, or numbers */
 	__u64 operation;                 /* the same */
 	__u64 stream;
 	__u64 caller; /* where the call returns to */
 	__u64 stack;
-	__s32 rank, size;                /* in the communicator, and of it; -1: unknown */
-	__s32 peer;                      /* root, destination, or source of a receive; -1: none, or any */
-	__s32 source;                    /* of COLLECTIVE_SEND_RECEIVE */
-	__u32 group;                     /* number of the group call on the thread, 0: in none */
+	__s32 rank, size; /* in the communicator, and of it; -1: unknown */
+	__s32 peer;       /* root, destination, or source of a receive; -1: none, or any */
+	__s32 source;     /* of COLLECTIVE_SEND_RECEIVE */
+	__u32 group;      /* number of the group call on the thread, 0: in none */
 	__u16 input_splits, output_splits;
 	__u16 frame_count;
 	__u8 layer;    /* enum collective_layer */
@@ -392,8 +393,8 @@ struct library_collective_event {
 	__u8 counting; /* enum library_counting */
 	__u8 flags;    /* enum library_flag */
 	/* What the handles mean, filled in by the recorder, which has the library. */
-	__u8 operation_;                               /* enum collective_operation, COLLECTIVE_NO_OPERATION */
-	__u8 input_element, output_element;            /* enum collective_element */
+	__u8 operation_;                                /* enum collective_operation, COLLECTIVE_NO_OPERATION */
+	__u8 input_element, output_element;             /* enum collective_element */
 	__u8 input_element_bytes, output_element_bytes; /* of one, 0: unknown */
 	__u8 reserved[3];
 };

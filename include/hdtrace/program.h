@@ -134,12 +134,12 @@ enum library_action {
 	LIBRARY_GROUP_BEGIN, /* what follows on the thread is one, until the end */
 	LIBRARY_GROUP_END,
 	/* What is learnt of communicators: where a result goes is looked at when the call has returned. */
-	LIBRARY_MAKE,     /* the result is one of that size and rank; without these: one of which nothing is known */
-	LIBRARY_MAKE_ALL, /* the results are `size` communicators, of ranks from 0 on */
-	LIBRARY_COPY,     /* the result is like `communicator` */
-	LIBRARY_SIZE,     /* the result is its size */
-	LIBRARY_RANK,     /* the result is the rank in it */
-	LIBRARY_FORGET,   /* it ends */
+	LIBRARY_MAKE,      /* the result is one of that size and rank; without these: one of which nothing is known */
+	LIBRARY_MAKE_ALL,  /* the results are `size` communicators, of ranks from 0 on */
+	LIBRARY_COPY,      /* the result is like `communicator` */
+	LIBRARY_SIZE,      /* the result is its size */
+	LIBRARY_RANK,      /* the result is the rank in it */
+	LIBRARY_FORGET,    /* it ends */
 	LIBRARY_FORGET_AT, /* the one that `result` points to ends */
 };
 

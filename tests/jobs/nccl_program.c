@@ -27,10 +27,12 @@ struct id {
 int ncclCommInitRank(void **communicator, int ranks, struct id id, int rank);
 int ncclCommDestroy(void *communicator);
 int ncclRedOpCreatePreMulSum(int *operation, void *scalar, int type, int residence, void *communicator);
-int ncclAllReduce(const void *input, void *output, size_t count, int type, int operation, void *communicator, void *stream);
+int ncclAllReduce(
+	const void *input, void *output, size_t count, int type, int operation, void *communicator, void *stream);
 int ncclBcast(void *buffer, size_t count, int type, int root, void *communicator, void *stream);
 int ncclAllGather(const void *input, void *output, size_t count, int type, void *communicator, void *stream);
-int ncclReduceScatter(const void *input, void *output, size_t count, int type, int operation, void *communicator, void *stream);
+int ncclReduceScatter(
+	const void *input, void *output, size_t count, int type, int operation, void *communicator, void *stream);
 int ncclSend(const void *buffer, size_t count, int type, int peer, void *communicator, void *stream);
 int ncclRecv(void *buffer, size_t count, int type, int peer, void *communicator, void *stream);
 int ncclGroupStart(void);

@@ -111,7 +111,8 @@ const char *collective_type_name(const struct collective *collective)
 
 const char *collective_operation_name(const struct collective *collective)
 {
-	const char *name = collective->operation < COUNT(operation_names) ? operation_names[collective->operation] : NULL;
+	const char *name =
+		collective->operation < COUNT(operation_names) ? operation_names[collective->operation] : NULL;
 
 	return name ? name : "";
 }

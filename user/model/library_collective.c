@@ -95,8 +95,8 @@ static uint64_t own_part(const struct library_collective_event *event, const str
 }
 
 /* MPI does not look at the arguments of a side that is in place: all is said by the other one. */
-static void side_replace(const struct library_collective_event *event, struct side *side, const struct side *other,
-	bool other_is_each)
+static void side_replace(
+	const struct library_collective_event *event, struct side *side, const struct side *other, bool other_is_each)
 {
 	side->address = other->address;
 	side->element = other->element;
@@ -191,8 +191,8 @@ static void counts_fill(
 	collective->output_address = output.address;
 	collective->in_place = is_same_memory(event, &input, &output);
 	/* Who gives nothing has a type only for what it gets. */
-	collective->element_type = event->input && input.total && input.element != ELEMENT_UNKNOWN ? input.element
-	                                                                                          : output.element;
+	collective->element_type =
+		event->input && input.total && input.element != ELEMENT_UNKNOWN ? input.element : output.element;
 	if (collective->element_type == ELEMENT_UNKNOWN)
 		collective->element_type = input.element;
 	splits_keep(target, collective, &input, &output);

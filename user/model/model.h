@@ -244,12 +244,13 @@ enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
 struct collective {
 	uint64_t time_ns;
 	uint64_t input_elements, output_elements, input_bytes, output_bytes; /* COUNT_UNKNOWN */
-	uint64_t input_address, output_address; /* of c10d: of the first storage; of a library: of the buffer; 0: none */
-	uint64_t skew_ns;                       /* between the first and the last rank that began it */
-	uint64_t wait_ns;                       /* from when this rank began it until the last one did */
-	uint32_t group;                         /* index into rank.groups */
-	uint32_t sequence;                      /* number on the group, SEQUENCE_NONE: a send or receive */
-	uint32_t stack;                         /* index into rank.stacks */
+	uint64_t input_address,
+		output_address; /* of c10d: of the first storage; of a library: of the buffer; 0: none */
+	uint64_t skew_ns;       /* between the first and the last rank that began it */
+	uint64_t wait_ns;       /* from when this rank began it until the last one did */
+	uint32_t group;         /* index into rank.groups */
+	uint32_t sequence;      /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;         /* index into rank.stacks */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
@@ -278,8 +279,8 @@ struct collective {
 	bool average_by_sum; /* c10d was asked for an average, the library for a sum */
 	bool uneven;         /* each rank may give another number of elements */
 	bool folded;         /* part of an earlier one; never in a finished rank */
-	bool in_bucket; /* of a bucket of gradients */
-	bool differs;   /* ranks began it with different kinds or sizes */
+	bool in_bucket;      /* of a bucket of gradients */
+	bool differs;        /* ranks began it with different kinds or sizes */
 };
 
 /* "" where unknown. */

@@ -169,8 +169,8 @@ struct thread {
 	uint32_t last_segment;   /* that the thread got, until its next block; NONE */
 	uint32_t release;        /* index into rank.releases, while they are given back; NONE */
 
-	uint32_t collective;       /* the last of c10d that it began, index into result.collectives; NONE */
-	uint32_t *grouped;         /* stb_ds: what a library was asked for in the group call that is open */
+	uint32_t collective; /* the last of c10d that it began, index into result.collectives; NONE */
+	uint32_t *grouped;   /* stb_ds: what a library was asked for in the group call that is open */
 
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 

@@ -17,11 +17,17 @@
 
 #define COLLECTIVE(symbol_, kind_, ...)                                                                                \
 	{                                                                                                              \
-		symbol_, { .action = LIBRARY_COLLECTIVE, .kind = COLLECTIVE_##kind_, __VA_ARGS__ }                     \
+		symbol_,                                                                                               \
+		{                                                                                                      \
+			.action = LIBRARY_COLLECTIVE, .kind = COLLECTIVE_##kind_, __VA_ARGS__                          \
+		}                                                                                                      \
 	}
 #define NOTE(symbol_, action_, ...)                                                                                    \
 	{                                                                                                              \
-		symbol_, { .action = LIBRARY_##action_, __VA_ARGS__ }                                                  \
+		symbol_,                                                                                               \
+		{                                                                                                      \
+			.action = LIBRARY_##action_, __VA_ARGS__                                                       \
+		}                                                                                                      \
 	}
 
 /* --- NCCL and RCCL: (what it gives, what it gets, elements, type, …, communicator, stream) --------------- */
@@ -36,8 +42,9 @@ static const struct library_function nccl[] = {
 		.operation = ARGUMENT(4), .communicator = ARGUMENT(5), .stream = ON_STACK(6)),
 	COLLECTIVE("ncclBroadcast", BROADCAST, NUMBERS, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
 		.peer = ARGUMENT(4), .communicator = ARGUMENT(5), .stream = ON_STACK(6)),
-	COLLECTIVE("ncclBcast", BROADCAST, NUMBERS, .input = ARGUMENT(0), .output = ARGUMENT(0), COUNT_BOTH(ARGUMENT(1)),
-		TYPE_BOTH(ARGUMENT(2)), .peer = ARGUMENT(3), .communicator = ARGUMENT(4), .stream = ARGUMENT(5)),
+	COLLECTIVE("ncclBcast", BROADCAST, NUMBERS, .input = ARGUMENT(0), .output = ARGUMENT(0),
+		COUNT_BOTH(ARGUMENT(1)), TYPE_BOTH(ARGUMENT(2)), .peer = ARGUMENT(3), .communicator = ARGUMENT(4),
+		.stream = ARGUMENT(5)),
 	COLLECTIVE("ncclReduce", REDUCE, NUMBERS, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
 		.counting = COUNT_OUTPUT_ROOT, .operation = ARGUMENT(4), .peer = ARGUMENT(5),
 		.communicator = ON_STACK(6), .stream = ON_STACK(7)),
@@ -133,7 +140,7 @@ static const struct library_function hccl[] = {
 /* (buffer, count, type, rank, tag, communicator) */
 #define SENDS                                                                                                          \
 	SEND, .input = ARGUMENT(0), .input_count = ARGUMENT(1), .input_type = ARGUMENT(2), .peer = ARGUMENT(3),        \
-		.communicator = ARGUMENT(5)
+	      .communicator = ARGUMENT(5)
 #define RECEIVES                                                                                                       \
 	RECEIVE, .output = ARGUMENT(0), .output_count = ARGUMENT(1), .output_type = ARGUMENT(2), .peer = ARGUMENT(3),  \
 		 .communicator = ARGUMENT(5)

@@ -115,7 +115,7 @@ static int file_ahead(struct session *session, struct target *target, const char
 	file.device = status.st_dev;
 	file.inode = status.st_ino;
 	return library_makes_target(role) ? library_probe_ahead(session, target, &file, role)
-	                                   : caller_probe(session, target, &file);
+	                                  : caller_probe(session, target, &file);
 }
 
 /* The path in a line "NAME => PATH (ADDRESS)", which is cut there; NULL: another line. */

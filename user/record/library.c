@@ -57,8 +57,7 @@ static struct communicator_place world_of(const struct target *target)
 	struct identity identity;
 
 	identity_read(&target->process, &identity);
-	if (!identity.rank_source || !strcmp(identity.rank_source, "RANK") ||
-		!strcmp(identity.rank_source, "RANK_ID"))
+	if (!identity.rank_source || !strcmp(identity.rank_source, "RANK") || !strcmp(identity.rank_source, "RANK_ID"))
 		return place;
 	place.rank = identity.rank;
 	place.size = identity.world_size;

@@ -188,7 +188,8 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 			return_probe(session, target, segment->caller);
 	} else if (record->kind == EVENT_LAUNCH && record->size >= sizeof(struct launch_event)) {
 		symbol_keep(session, target, ((const struct launch_event *)record)->function);
-	} else if (record->kind == EVENT_LIBRARY_COLLECTIVE && record->size >= sizeof(struct library_collective_event)) {
+	} else if (record->kind == EVENT_LIBRARY_COLLECTIVE &&
+		   record->size >= sizeof(struct library_collective_event)) {
 		symbol_keep(session, target, ((const struct library_collective_event *)record)->caller);
 	}
 }

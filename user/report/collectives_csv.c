@@ -13,7 +13,7 @@
 #define HEADER                                                                                                         \
 	"time_ns,communicator,group_rank,group_size,sequence,kind,reduce_op,dtype,count,bytes,output_bytes,peer,"      \
 	"in_place,bucket,mode,step,task_name,thread_id,input_addr,output_addr,matched_ranks,last_rank,absent_rank,"    \
-	"skew_ns,wait_ns,differs,file_name,line_num,layer,library,calls,function,stream,handle,group_call,source,"      \
+	"skew_ns,wait_ns,differs,file_name,line_num,layer,library,calls,function,stream,handle,group_call,source,"     \
 	"splits,output_splits,average_by_sum,caller\r\n"
 
 /* Empty where it is not known. */
@@ -54,8 +54,9 @@ static void write_what(FILE *file, const struct rank *rank, const struct collect
 	write_count(file, receives ? collective->output_bytes : collective->input_bytes);
 	write_count(file, collective->output_bytes);
 	write_number(file, collective->peer);
-	fprintf(file, "%d,%d,%s,%u,%s,%u,", collective->in_place, collective->in_bucket, collective_mode_name(collective), collective->step,
-		phase_name((enum phase)collective->phase), collective->thread_id);
+	fprintf(file, "%d,%d,%s,%u,%s,%u,", collective->in_place, collective->in_bucket,
+		collective_mode_name(collective), collective->step, phase_name((enum phase)collective->phase),
+		collective->thread_id);
 	write_address(file, collective->input_address);
 	write_address(file, collective->output_address);
 }
