@@ -42,6 +42,15 @@ static struct loaded_file program_of(
 	return (struct loaded_file){0};
 }
 
+/* Not by the path that its probes were set with, which its loader may have told: the program has another name for it. */
+static const struct mapped_file *library_mapped(const struct mapped_file *files)
+{
+	for (ptrdiff_t index = 0; index < arrlen(files); index++)
+		if (library_role_of(files[index].path) == LIBRARY_MPI)
+			return &files[index];
+	return NULL;
+}
+
 /* Address of an object in the target, 0: it has none. */
 static uint64_t object_of(const struct loaded_file *loaded, const char *name)
 {
@@ -81,7 +90,7 @@ static int handle_take(
 int library_handles_read(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	const struct library_plan *plan = target->libraries[LIBRARY_MPI];
-	const struct mapped_file *file = plan ? library_file_of(files, target, LIBRARY_MPI) : NULL;
+	const struct mapped_file *file = plan ? library_mapped(files) : NULL;
 	struct loaded_file library = {0}, program = {0};
 	const struct library_handle *handles;
 	size_t count;

@@ -119,7 +119,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void symbol_keep(struct session *session, struct target *target, uint64_t address)
+/* Returns whether the address was new. */
+static bool symbol_keep(struct session *session, struct target *target, uint64_t address)
 {
 	const struct elf_symbol *function = NULL;
 	const struct mapped_file *mapped;
@@ -128,11 +129,11 @@ static void symbol_keep(struct session *session, struct target *target, uint64_t
 	char *name = NULL;
 
 	if (!address || hmgeti(target->symbols, address) >= 0)
-		return;
+		return false;
 	hmput(target->symbols, address, false);
 	mapped = target_file_at(target, address);
 	if (!mapped)
-		return;
+		return true;
 	file = symbol_file_of(session, target->process.pid, mapped);
 	if (file->elf && !elf_file_code_address(file->elf, mapped->offset, &start)) {
 		at = address - mapped->start + start;
@@ -144,6 +145,18 @@ static void symbol_keep(struct session *session, struct target *target, uint64_t
 		capture_writer_symbol(session->capture, target->index, address, base_name(mapped->path),
 			name ? name : "", function ? (uint32_t)(at - function->address) : 0));
 	free(name);
+	return true;
+}
+
+/* Whoever calls a library for collectives asks it for communicators too: its next calls are seen to return. */
+static void library_caller_keep(struct session *session, struct target *target, uint64_t address)
+{
+	const struct mapped_file *file = symbol_keep(session, target, address) ? target_file_at(target, address) : NULL;
+	int error = file ? caller_probe(session, target, file) : 0;
+
+	if (error)
+		session_tell(session, "pid %d: calls of %s are not seen to return: %s", target->process.pid, file->path,
+			strerror(-error));
 }
 
 /* --- returns -------------------------------------------------------------------------- */
@@ -190,7 +203,7 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 		symbol_keep(session, target, ((const struct launch_event *)record)->function);
 	} else if (record->kind == EVENT_LIBRARY_COLLECTIVE &&
 		   record->size >= sizeof(struct library_collective_event)) {
-		symbol_keep(session, target, ((const struct library_collective_event *)record)->caller);
+		library_caller_keep(session, target, ((const struct library_collective_event *)record)->caller);
 	}
 }
 

@@ -540,6 +540,9 @@ static int target_probe_alone(struct session *session, struct target *target, co
 	target->attach_time_ns = monotonic_now();
 	target->settings.level = (uint16_t)session->options->level;
 	target->settings.ready = true;
+	/* It imported the library itself; of PyTorch, which brings its own, no operator may be near. */
+	if (has_library(target, library_is_of_collectives) && !target->libraries[LIBRARY_TORCH_CPU])
+		python_settings(session, target);
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
