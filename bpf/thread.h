@@ -51,7 +51,7 @@ struct python_position {
  */
 #define TENSORS_SIZE (EVENT_TENSORS_MAX * sizeof(struct tensor_argument))
 #define RECORD_TAIL_SIZE (TENSORS_SIZE + EVENT_FRAMES_MAX * sizeof(struct python_frame))
-#define RECORD_HEAD_SIZE sizeof(struct collective_event) /* the largest head with a tail */
+#define RECORD_HEAD_SIZE sizeof(struct library_collective_event) /* the largest head with a tail */
 
 struct record_buffer {
 	__u8 head[RECORD_HEAD_SIZE];
@@ -102,6 +102,20 @@ struct pending_segment {
 	struct segment_event record;
 };
 
+/* A call that says something of a communicator, when it has returned. */
+struct pending_communicator {
+	struct call_frame call; /* place 0: none */
+	__u64 result;           /* address where the result goes */
+	__u64 communicator;
+	struct communicator_place place;
+	__u8 action; /* enum library_action */
+	__u8 width;  /* enum library_width */
+	__u8 reserved[6];
+};
+
+#define LIBRARY_STACK_WORDS 6
+#define LIBRARY_WORDS (2 * PLACE_STACK) /* a power of two: registers, from PLACE_STACK on the stack */
+
 /* What every hit needs comes first: each page and cache line that is touched costs. */
 struct thread_state {
 	__u8 known;        /* it was hit before */
@@ -124,7 +138,12 @@ struct thread_state {
 	struct call_frame collective; /* the last one that the thread began, of `group` */
 	struct call_frame bucket;     /* Reducer::all_reduce_bucket */
 	__u64 group;
-	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
+	struct pending_communicator communicator;
+	/* Arguments of a library's call by place + 1, which is so much as an index less 1; 0 where there is none. */
+	__u64 library_words[LIBRARY_WORDS];
+	__u32 library_groups; /* group calls of the thread so far */
+	__u32 library_depth;  /* of those that are open */
+	__u64 python_holder;  /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 
@@ -150,6 +169,14 @@ struct {
 	__type(key, struct code_key);
 	__type(value, __u64);
 } codes_sent __weak SEC(".maps");
+
+/* Communicators of libraries, by what was seen of them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct communicator_key);
+	__type(value, struct communicator_place);
+} communicators __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

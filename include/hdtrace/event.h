@@ -34,14 +34,15 @@ enum event_kind {
 	EVENT_CODE = 12,      /* struct code_event: becomes a code_record of capture.h */
 	EVENT_INFERENCE = 13, /* struct event: inference mode begins, operators skip the levels of autograd */
 	/* Memory of devices: kinds 32 to 47. Work of several ranks: kinds 48 to 63. */
-	EVENT_DEVICE_ALLOCATE = 32, /* struct device_allocate_event */
-	EVENT_DEVICE_FREE = 33,     /* struct device_free_event */
-	EVENT_DEVICE_REQUEST = 34,  /* struct device_request_event: what an allocation was made for */
-	EVENT_SEGMENT = 35,         /* struct segment_event: a call of a driver or its runtime for memory */
-	EVENT_OUT_OF_MEMORY = 36,   /* struct out_of_memory_event */
-	EVENT_LAUNCH = 37,          /* struct launch_event: a kernel, or a graph of them, goes to a device */
-	EVENT_COLLECTIVE = 48,      /* struct collective_event */
-	EVENT_KERNEL_KINDS,         /* kinds from here on are made in user space: capture.h */
+	EVENT_DEVICE_ALLOCATE = 32,    /* struct device_allocate_event */
+	EVENT_DEVICE_FREE = 33,        /* struct device_free_event */
+	EVENT_DEVICE_REQUEST = 34,     /* struct device_request_event: what an allocation was made for */
+	EVENT_SEGMENT = 35,            /* struct segment_event: a call of a driver or its runtime for memory */
+	EVENT_OUT_OF_MEMORY = 36,      /* struct out_of_memory_event */
+	EVENT_LAUNCH = 37,             /* struct launch_event: a kernel, or a graph of them, goes to a device */
+	EVENT_COLLECTIVE = 48,         /* struct collective_event */
+	EVENT_LIBRARY_COLLECTIVE = 49, /* struct library_collective_event: below c10d, or without it */
+	EVENT_KERNEL_KINDS,            /* kinds from here on are made in user space: capture.h */
 };
 
 /* Where an operator was seen: operator_event.hook. */
@@ -275,7 +276,49 @@ enum collective_kind {
 	COLLECTIVE_SEND,
 	COLLECTIVE_RECEIVE,
 	COLLECTIVE_BARRIER,
+	COLLECTIVE_SEND_RECEIVE, /* one call that sends to a rank and receives from another one */
 	COLLECTIVE_KINDS,
+};
+
+/* Who was asked for a collective. */
+enum collective_layer { LAYER_C10D, LAYER_NCCL, LAYER_RCCL, LAYER_HCCL, LAYER_MPI, LAYERS };
+
+/* Reduce operations: those of c10d::ReduceOp::RedOpType (c10d/Types.hpp), and behind them those that only libraries
+ * have. */
+enum collective_operation {
+	OPERATION_SUM = 0,
+	OPERATION_AVERAGE = 1,
+	OPERATION_PRODUCT = 2,
+	OPERATION_MIN = 3,
+	OPERATION_MAX = 4,
+	OPERATION_BAND = 5,
+	OPERATION_BOR = 6,
+	OPERATION_BXOR = 7,
+	OPERATION_PREMUL_SUM = 8,
+	OPERATION_LAND = 32,
+	OPERATION_LOR,
+	OPERATION_LXOR,
+	OPERATION_MAXLOC,
+	OPERATION_MINLOC,
+	OPERATION_REPLACE,
+	OPERATION_NO_OP,
+	OPERATION_USER, /* made by the program */
+};
+
+/* Types of elements: those of c10::ScalarType, and these, that only libraries have. */
+enum collective_element {
+	ELEMENT_LONG_DOUBLE = 128,
+	ELEMENT_LONG_DOUBLE_COMPLEX,
+	ELEMENT_FLOAT_INT, /* pairs of a value and where it is, for maxloc and minloc */
+	ELEMENT_DOUBLE_INT,
+	ELEMENT_LONG_INT,
+	ELEMENT_SHORT_INT,
+	ELEMENT_LONG_DOUBLE_INT,
+	ELEMENT_INT_INT,
+	ELEMENT_FLOAT_FLOAT,
+	ELEMENT_DOUBLE_DOUBLE,
+	ELEMENT_INT128,
+	ELEMENT_UNKNOWN = 255,
 };
 
 enum collective_flag {
@@ -283,6 +326,25 @@ enum collective_flag {
 };
 
 #define COLLECTIVE_NO_OPERATION 255
+#define COUNT_UNKNOWN (~0ull)
+
+/* How a library's counts are to be read. */
+enum library_counting {
+	COUNT_INPUT_EACH = 1 << 0,  /* as many for each rank */
+	COUNT_OUTPUT_EACH = 1 << 1, /* as many from each rank */
+	COUNT_INPUT_ROOT = 1 << 2,  /* only the root gives anything */
+	COUNT_OUTPUT_ROOT = 1 << 3, /* only the root gets anything */
+	COUNT_OUTPUT_OWN = 1 << 4,  /* what the rank gets is one of the splits of what it gives */
+	COUNT_UNEVEN = 1 << 5,      /* ranks may have different counts; set by the programs */
+};
+
+enum library_flag {
+	LIBRARY_INSIDE = 1 << 0,   /* a c10d collective is alive on the thread */
+	LIBRARY_BY_TORCH = 1 << 1, /* PyTorch's code called */
+};
+
+/* Of each rank's part so many are told, for each direction. */
+#define EVENT_SPLITS_MAX 32
 
 /*
  * A rank begins a collective. Followed by tensor_argument[tensor_count], inputs
@@ -303,6 +365,38 @@ struct collective_event {
 	__u8 element_type;                     /* c10::ScalarType; 255: unknown */
 	__u8 flags;                            /* enum collective_flag */
 	__u8 reserved[6];
+};
+
+/*
+ * A library of collectives was called. event.operator_ is the index of the
+ * function's name. Followed by the parts of single ranks as the call has them, as
+ * __u64[input_splits], then [output_splits], then python_frame[frame_count].
+ */
+struct library_collective_event {
+	struct event event;
+	__u64 communicator;  /* the library's handle */
+	__u64 input, output; /* addresses of the buffers, or what stands for one that is in place; 0: none */
+	__u64 input_count, output_count; /* elements, as `counting` says; COUNT_UNKNOWN */
+	__u64 input_type, output_type;   /* the library's handles, or numbers */
+	__u64 operation;                 /* the same */
+	__u64 stream;
+	__u64 caller; /* where the call returns to */
+	__u64 stack;
+	__s32 rank, size; /* in the communicator, and of it; -1: unknown */
+	__s32 peer;       /* root, destination, or source of a receive; -1: none, or any */
+	__s32 source;     /* of COLLECTIVE_SEND_RECEIVE */
+	__u32 group;      /* number of the group call on the thread, 0: in none */
+	__u16 input_splits, output_splits;
+	__u16 frame_count;
+	__u8 layer;    /* enum collective_layer */
+	__u8 kind;     /* enum collective_kind */
+	__u8 counting; /* enum library_counting */
+	__u8 flags;    /* enum library_flag */
+	/* What the handles mean, filled in by the recorder, which has the library. */
+	__u8 operation_;                                /* enum collective_operation, COLLECTIVE_NO_OPERATION */
+	__u8 input_element, output_element;             /* enum collective_element */
+	__u8 input_element_bytes, output_element_bytes; /* of one, 0: unknown */
+	__u8 reserved[3];
 };
 
 /* Either may have data 0 when it could not be read. */
@@ -392,5 +486,6 @@ EVENT_ASSERT_SIZE(struct segment_event, 80);
 EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
 EVENT_ASSERT_SIZE(struct launch_event, 32);
 EVENT_ASSERT_SIZE(struct collective_event, 88);
+EVENT_ASSERT_SIZE(struct library_collective_event, 152);
 
 #endif

@@ -129,6 +129,59 @@ struct collective_call {
 	__u8 peer;    /* the other rank, itself an argument */
 };
 
+enum library_action {
+	LIBRARY_COLLECTIVE,  /* a rank's part in a collective */
+	LIBRARY_GROUP_BEGIN, /* what follows on the thread is one, until the end */
+	LIBRARY_GROUP_END,
+	/* What is learnt of communicators: where a result goes is looked at when the call has returned. */
+	LIBRARY_MAKE,      /* the result is one of that size and rank; without these: one of which nothing is known */
+	LIBRARY_MAKE_ALL,  /* the results are `size` communicators, of ranks from 0 on */
+	LIBRARY_COPY,      /* the result is like `communicator` */
+	LIBRARY_SIZE,      /* the result is its size */
+	LIBRARY_RANK,      /* the result is the rank in it */
+	LIBRARY_FORGET,    /* it ends */
+	LIBRARY_FORGET_AT, /* the one that `result` points to ends */
+};
+
+enum library_width {
+	LIBRARY_WIDE = 1 << 0,        /* counts have 8 bytes, else 4 with a sign */
+	LIBRARY_INT_TYPES = 1 << 1,   /* types and operations are numbers of 4 bytes, else handles of 8 */
+	LIBRARY_INT_HANDLES = 1 << 2, /* communicators too */
+};
+
+/*
+ * What a function of a library of collectives does, and in which argument it has
+ * what: as in segment_call. A call from the library's own code is part of another.
+ */
+struct library_call {
+	__u8 action;   /* enum library_action */
+	__u8 layer;    /* enum collective_layer */
+	__u8 kind;     /* enum collective_kind */
+	__u8 counting; /* enum library_counting */
+	__u8 width;    /* enum library_width */
+	__u8 input, output;
+	__u8 input_count, output_count;
+	__u8 input_counts, output_counts; /* pointer to one for each rank */
+	__u8 input_type, output_type;
+	__u8 operation;
+	__u8 peer, source;
+	__u8 communicator;
+	__u8 stream;
+	__u8 result;
+	__u8 size, rank;
+	__u8 reserved[3];
+	__u32 code_before, code_after; /* bytes of the library's code before the probe and from it on */
+};
+
+struct communicator_key {
+	__u64 target;
+	__u64 handle;
+};
+
+struct communicator_place {
+	__s32 rank, size; /* -1: unknown */
+};
+
 struct hook_description {
 	__u16 operator_;    /* index of the operator's name */
 	__u8 hook;          /* enum operator_hook */
@@ -141,6 +194,7 @@ struct hook_description {
 		struct usdt_operand malloc_values[USDT_MALLOC_VALUES]; /* of a USDT point */
 		struct segment_call segment;
 		struct collective_call collective;
+		struct library_call library;
 		__u8 launched; /* place of the kernel's stub, as in segment_call */
 	};
 };

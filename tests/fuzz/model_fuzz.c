@@ -41,7 +41,8 @@ union record {
 	struct out_of_memory_event exhausted;
 	struct launch_event launch;
 	struct collective_event collective;
-	char bytes[sizeof(struct collective_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
+	struct library_collective_event library;
+	char bytes[sizeof(struct library_collective_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
 static void require(bool truth)
@@ -86,6 +87,35 @@ static uint32_t put_tensors(void *at, const uint8_t *command)
 	for (uint32_t i = 0; i < count; i++)
 		tensors[i] = tensor_of((uint8_t)(command[5] >> i), command);
 	return count;
+}
+
+static void put_library_collective(struct library_collective_event *record, const uint8_t *command)
+{
+	static const uint64_t counts[] = {0, 1, 5, 1ull << 40, COUNT_UNKNOWN - 1, COUNT_UNKNOWN};
+	uint64_t *splits = (uint64_t *)(record + 1);
+
+	record->communicator = command[5] & 1;
+	record->input = command[5] & 2 ? 1 : address_of(command[4]);
+	record->output = command[5] & 4 ? ~0ull : address_of(command[4] >> 3);
+	record->input_count = counts[command[6] % 6];
+	record->output_count = counts[command[6] / 6 % 6];
+	record->rank = (command[7] & 3) - 1;
+	record->size = (command[7] >> 2 & 7) - 1;
+	record->peer = (command[7] >> 5) - 1;
+	record->group = command[3] & 3;
+	record->layer = command[4] >> 6;
+	record->kind = command[4] % (COLLECTIVE_KINDS + 1);
+	record->counting = command[5] >> 2;
+	record->flags = command[2] & (LIBRARY_INSIDE | LIBRARY_BY_TORCH);
+	record->operation_ = command[6] >> 3;
+	record->input_element = command[6];
+	record->input_element_bytes = record->output_element_bytes = command[6] & 15;
+	record->input_splits = command[3] >> 4 & 3;
+	record->output_splits = command[3] >> 6;
+	for (int i = 0; i < record->input_splits + record->output_splits; i++)
+		splits[i] = counts[(command[6] + i) % 6];
+	record->event.size = (uint32_t)(sizeof(*record) +
+					(uint64_t)(record->input_splits + record->output_splits) * sizeof(*splits));
 }
 
 static void put_payload(union record *record, const uint8_t *command)
@@ -182,6 +212,9 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->collective.input_shown = (uint16_t)(count / 2);
 		record->event.size = (uint32_t)(sizeof(record->collective) + count * sizeof(struct tensor_argument));
 		break;
+	case EVENT_LIBRARY_COLLECTIVE:
+		put_library_collective(&record->library, command);
+		break;
 	default:
 		record->event.size = sizeof(record->event);
 		break;
@@ -192,7 +225,8 @@ static void send(struct model *model, const uint8_t *command, uint64_t time)
 {
 	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE,
 		EVENT_RESIZE, EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE,
-		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH, EVENT_COLLECTIVE};
+		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH, EVENT_COLLECTIVE,
+		EVENT_LIBRARY_COLLECTIVE};
 	union record record;
 
 	memset(&record, 0, sizeof(record));
@@ -317,6 +351,9 @@ static void check_rank(const struct rank *rank)
 
 		require(collective->group < arrlenu(rank->groups) && collective->stack < arrlenu(rank->stacks));
 		require(collective->wait_ns <= collective->skew_ns);
+		require(!collective->folded);
+		require((uint64_t)collective->splits + collective->input_splits + collective->output_splits <=
+			arrlenu(rank->splits));
 	}
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));

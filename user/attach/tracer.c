@@ -79,6 +79,12 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.collective_begun;
 	case PROGRAM_BUCKET:
 		return tracer->skeleton->progs.bucket_reduced;
+	case PROGRAM_LIBRARY:
+		return tracer->skeleton->progs.library_called;
+	case PROGRAM_LIBRARY_NOTED:
+		return tracer->skeleton->progs.library_noted;
+	case PROGRAM_LIBRARY_RETURNED:
+		return tracer->skeleton->progs.library_returned;
 	case PROGRAM_FINALIZED:
 		return tracer->skeleton->progs.interpreter_finalized;
 	case PROGRAMS:
@@ -222,6 +228,15 @@ int tracer_target_set(struct tracer *tracer, uint32_t target, const struct targe
 	if (target >= PROGRAM_TARGETS_MAX)
 		return -ENOSPC;
 	return bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.targets), &target, settings, BPF_ANY) ? -errno
+	                                                                                                    : 0;
+}
+
+int tracer_communicator_set(
+	struct tracer *tracer, uint32_t target, uint64_t handle, const struct communicator_place *place)
+{
+	struct communicator_key key = {.target = target, .handle = handle};
+
+	return bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.communicators), &key, place, BPF_ANY) ? -errno
 	                                                                                                    : 0;
 }
 

@@ -51,6 +51,10 @@ int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descr
 
 int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings);
 
+/* Tell the programs what is known of a communicator of a target. */
+int tracer_communicator_set(
+	struct tracer *tracer, uint32_t target, uint64_t handle, const struct communicator_place *place);
+
 /*
  * Set probes on a file for one process, by one link. `offsets` are in the file.
  * The file is given by descriptor, so that it is that inode whatever its path.

@@ -155,7 +155,10 @@ static void nothing_tell(const struct rank *rank)
 {
 	bool others = false;
 
-	fprintf(stderr, "hdtrace: rank %d: no memory was seen", rank->rank);
+	fprintf(stderr, "hdtrace: rank %d: ", rank->rank);
+	if (arrlenu(rank->collectives))
+		fprintf(stderr, "%zu collectives; ", (size_t)arrlenu(rank->collectives));
+	fputs("no memory was seen", stderr);
 	for (ptrdiff_t index = 0; index < arrlen(rank->devices); index++) {
 		if (!rank->devices[index].seen)
 			continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Collectives of one target as they come: groups by the address of their object,
- * and on each the collectives numbered from 0. Sends and receives are no common
- * act of a group and have no number.
+ * Collectives of one target as they come: groups by the address of their object.
+ * Sends and receives are no common act of a group. What libraries below c10d were
+ * asked for is in library_collective.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,11 +34,47 @@ static const struct {
 	[27] = {"uint16", 2},
 	[28] = {"uint32", 4},
 	[29] = {"uint64", 8},
+	/* Not c10::ScalarType: enum collective_element. Pairs lie close. */
+	[ELEMENT_LONG_DOUBLE] = {"long_double", 16},
+	[ELEMENT_LONG_DOUBLE_COMPLEX] = {"long_double_complex", 32},
+	[ELEMENT_FLOAT_INT] = {"float_int", 8},
+	[ELEMENT_DOUBLE_INT] = {"double_int", 12},
+	[ELEMENT_LONG_INT] = {"long_int", 12},
+	[ELEMENT_SHORT_INT] = {"short_int", 6},
+	[ELEMENT_LONG_DOUBLE_INT] = {"long_double_int", 20},
+	[ELEMENT_INT_INT] = {"int_int", 8},
+	[ELEMENT_FLOAT_FLOAT] = {"float_float", 8},
+	[ELEMENT_DOUBLE_DOUBLE] = {"double_double", 16},
+	[ELEMENT_INT128] = {"int128", 16},
 };
 
-/* c10d::ReduceOp::RedOpType (c10d/Types.hpp), the same in every version. */
 static const char *const operation_names[] = {
-	"sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"};
+	[OPERATION_SUM] = "sum",
+	[OPERATION_AVERAGE] = "avg",
+	[OPERATION_PRODUCT] = "product",
+	[OPERATION_MIN] = "min",
+	[OPERATION_MAX] = "max",
+	[OPERATION_BAND] = "band",
+	[OPERATION_BOR] = "bor",
+	[OPERATION_BXOR] = "bxor",
+	[OPERATION_PREMUL_SUM] = "premul_sum",
+	[OPERATION_LAND] = "land",
+	[OPERATION_LOR] = "lor",
+	[OPERATION_LXOR] = "lxor",
+	[OPERATION_MAXLOC] = "maxloc",
+	[OPERATION_MINLOC] = "minloc",
+	[OPERATION_REPLACE] = "replace",
+	[OPERATION_NO_OP] = "no_op",
+	[OPERATION_USER] = "user",
+};
+
+static const char *const layer_names[LAYERS] = {
+	[LAYER_C10D] = "c10d",
+	[LAYER_NCCL] = "nccl",
+	[LAYER_RCCL] = "rccl",
+	[LAYER_HCCL] = "hccl",
+	[LAYER_MPI] = "mpi",
+};
 
 static const char *const kind_names[COLLECTIVE_KINDS] = {
 	[COLLECTIVE_ALL_REDUCE] = "all_reduce",
@@ -52,6 +88,7 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 	[COLLECTIVE_SEND] = "send",
 	[COLLECTIVE_RECEIVE] = "receive",
 	[COLLECTIVE_BARRIER] = "barrier",
+	[COLLECTIVE_SEND_RECEIVE] = "send_receive",
 };
 
 static const char *const mode_names[] = {
@@ -74,7 +111,10 @@ const char *collective_type_name(const struct collective *collective)
 
 const char *collective_operation_name(const struct collective *collective)
 {
-	return collective->operation < COUNT(operation_names) ? operation_names[collective->operation] : "";
+	const char *name =
+		collective->operation < COUNT(operation_names) ? operation_names[collective->operation] : NULL;
+
+	return name ? name : "";
 }
 
 const char *collective_kind_name(const struct collective *collective)
@@ -87,21 +127,41 @@ const char *collective_mode_name(const struct collective *collective)
 	return collective->mode < COUNT(mode_names) ? mode_names[collective->mode] : "";
 }
 
-bool collective_is_common(const struct collective *collective)
+const char *collective_layer_name(uint8_t layer)
 {
-	return collective->kind != COLLECTIVE_SEND && collective->kind != COLLECTIVE_RECEIVE;
+	return layer < LAYERS ? layer_names[layer] : "";
 }
 
-static uint32_t group_find(struct target_state *target, const struct collective_event *event)
+bool collective_is_common(const struct collective *collective)
 {
-	struct group group = {.address = event->group, .rank = event->rank, .size = event->size};
+	return collective->kind != COLLECTIVE_SEND && collective->kind != COLLECTIVE_RECEIVE &&
+	       collective->kind != COLLECTIVE_SEND_RECEIVE;
+}
+
+/* Of a library, what was not known at first may be learnt; c10d's objects know from the start. */
+static bool group_fits(const struct group *group, int32_t rank, int32_t size)
+{
+	if (group->rank == rank && group->size == size)
+		return true;
+	return group->layer != LAYER_C10D && (group->rank < 0 || rank < 0 || group->rank == rank) &&
+	       (group->size < 0 || size < 0 || group->size == size);
+}
+
+uint32_t group_find(struct target_state *target, uint8_t layer, uint64_t address, int32_t rank, int32_t size)
+{
+	struct group group = {.address = address, .layer = layer, .rank = rank, .size = size};
 	struct group *groups = target->result.groups;
 
 	/* A new one may get the address of one that is gone: then it is another in size or rank. */
-	for (size_t i = arrlenu(groups); i > 0; i--)
-		if (groups[i - 1].address == group.address && groups[i - 1].rank == group.rank &&
-			groups[i - 1].size == group.size)
-			return (uint32_t)(i - 1);
+	for (size_t i = arrlenu(groups); i > 0; i--) {
+		struct group *known = &groups[i - 1];
+
+		if (known->address != address || known->layer != layer || !group_fits(known, rank, size))
+			continue;
+		known->rank = rank < 0 ? known->rank : rank;
+		known->size = size < 0 ? known->size : size;
+		return (uint32_t)(i - 1);
+	}
 	if (arrlenu(groups) == GROUPS_MAX)
 		return GROUPS_MAX - 1;
 	arrput(target->result.groups, group);
@@ -133,36 +193,59 @@ static enum collective_mode stack_mode(const struct stack *stack)
 	return mode;
 }
 
-int collective_begin(struct target_state *target, const struct collective_event *event)
+struct collective collective_of(
+	struct target_state *target, const struct event *event, uint64_t stack, enum collective_kind kind)
 {
-	const struct tensor_argument *tensors = (const void *)(event + 1);
-	uint32_t outputs = event->tensor_count - event->input_shown;
 	struct collective collective = {
-		.time_ns = event->event.time_ns,
-		.thread_id = event->event.thread_id,
-		.kind = event->kind,
-		.operation = event->operation,
-		.element_type = event->element_type,
-		.peer = event->peer,
-		.in_bucket = event->flags & COLLECTIVE_BUCKET,
+		.time_ns = event->time_ns,
+		.thread_id = event->thread_id,
+		.kind = (uint8_t)kind,
+		.operation = COLLECTIVE_NO_OPERATION,
+		.element_type = ELEMENT_UNKNOWN,
+		.peer = -1,
+		.source = -1,
+		.function = FUNCTION_NONE,
 		.step = target->steps,
+		.sequence = SEQUENCE_NONE,
 		.last_rank = RANK_UNKNOWN,
 		.absent_rank = RANK_UNKNOWN,
 	};
 
+	collective.stack = stack_find(target, stack);
+	collective.phase = (uint8_t)stack_phase(
+		&target->stacks[collective.stack], flags_in_thread(target, event, collective.stack));
+	collective.mode = (uint8_t)stack_mode(&target->stacks[collective.stack]);
+	return collective;
+}
+
+int collective_add(struct target_state *target, const struct collective *collective)
+{
+	if (arrlenu(target->result.collectives) >= INDEX_MAX)
+		return -E2BIG;
+	arrput(target->result.collectives, *collective);
+	return 0;
+}
+
+int collective_begin(struct target_state *target, const struct collective_event *event)
+{
+	const struct tensor_argument *tensors = (const void *)(event + 1);
+	uint32_t outputs = event->tensor_count - event->input_shown;
+	struct thread *thread = thread_find(target, event->event.thread_id);
+	struct collective collective;
+	int error;
+
+	if (!thread)
+		return -ENOMEM;
 	if (event->input_shown > event->tensor_count ||
 		event->event.size < sizeof(*event) + event->tensor_count * sizeof(*tensors) +
 					    event->frame_count * sizeof(struct python_frame))
 		return -EINVAL;
-	if (arrlenu(target->result.collectives) >= INDEX_MAX)
-		return -E2BIG;
-	collective.stack = stack_find(target, event->stack);
-	collective.phase = (uint8_t)stack_phase(
-		&target->stacks[collective.stack], flags_in_thread(target, &event->event, collective.stack));
-	collective.mode = (uint8_t)stack_mode(&target->stacks[collective.stack]);
-	collective.group = group_find(target, event);
-	collective.sequence = collective_is_common(&collective) ? target->result.groups[collective.group].collectives++
-	                                                        : SEQUENCE_NONE;
+	collective = collective_of(target, &event->event, event->stack, event->kind);
+	collective.operation = event->operation;
+	collective.element_type = event->element_type;
+	collective.peer = event->peer;
+	collective.in_bucket = event->flags & COLLECTIVE_BUCKET;
+	collective.group = group_find(target, LAYER_C10D, event->group, event->rank, event->size);
 	collective.input_elements = event->input_elements;
 	collective.output_elements = event->output_elements;
 	collective.input_bytes = bytes_of(event->input_elements, event->element_type, tensors, event->input_shown);
@@ -170,6 +253,8 @@ int collective_begin(struct target_state *target, const struct collective_event 
 		bytes_of(event->output_elements, event->element_type, tensors + event->input_shown, outputs);
 	collective.input_address = event->input_shown ? tensors[0].data : 0;
 	collective.output_address = outputs ? tensors[event->input_shown].data : 0;
-	arrput(target->result.collectives, collective);
-	return 0;
+	collective.in_place = collective.input_address && collective.input_address == collective.output_address;
+	error = collective_add(target, &collective);
+	thread->collective = error ? NONE : (uint32_t)arrlenu(target->result.collectives) - 1;
+	return error;
 }

@@ -294,6 +294,7 @@ int target_finish(struct model *model, struct target_state *target)
 	rank->stacks = target->stacks;
 	if (arrlenu(rank->symbols))
 		qsort(rank->symbols, arrlenu(rank->symbols), sizeof(*rank->symbols), symbol_compare);
+	collectives_finish(target);
 	segments_finish(target);
 	error = segments_become_blocks(target);
 	if (error)

@@ -3,8 +3,8 @@
  * The collectives of a job over its ranks: the n-th on a group is the same one
  * in every rank, and who began it last kept the others waiting.
  *
- * Which groups of different processes are one: of the same size, the k-th of that
- * size in their process, as all ranks make their groups in the same order. Two
+ * Which groups of different processes are one: of the same size and library, the k-th of these
+ * in their process, as all ranks make their groups in the same order. Two
  * that claim the same rank in it are different groups after all, and are not
  * matched. Where a trace began in the middle, ranks were not attached at the same
  * moment: then numbers are moved so that the collectives lie closest in time.
@@ -51,6 +51,11 @@ static uint64_t time_of(const struct member *member, const struct collective *co
 	return collective->time_ns + (uint64_t)member->target->result.clock_offset_ns;
 }
 
+static bool is_alike(const struct group *left, const struct group *right)
+{
+	return left->size == right->size && left->layer == right->layer;
+}
+
 static struct member *members_of(const struct model *model)
 {
 	struct member *members = NULL;
@@ -63,7 +68,7 @@ static struct member *members_of(const struct model *model)
 			struct member member = {.target = target, .group = group};
 
 			for (uint32_t j = 0; j < group; j++)
-				member.ordinal += target->result.groups[j].size == target->result.groups[group].size;
+				member.ordinal += is_alike(&target->result.groups[j], &target->result.groups[group]);
 			arrput(members, member);
 		}
 		for (uint32_t j = 0; members && j < arrlenu(target->result.collectives); j++)
@@ -75,7 +80,7 @@ static struct member *members_of(const struct model *model)
 
 static bool is_same_group(const struct member *left, const struct member *right)
 {
-	return left->ordinal == right->ordinal && group_of(left)->size == group_of(right)->size &&
+	return left->ordinal == right->ordinal && is_alike(group_of(left), group_of(right)) &&
 	       group_of(left)->size >= SIZE_LEAST && !strcmp(left->target->result.job, right->target->result.job);
 }
 
@@ -84,6 +89,8 @@ static bool agrees(const struct collective *left, const struct collective *right
 {
 	if (left->kind != right->kind || left->operation != right->operation)
 		return false;
+	if (left->uneven || right->uneven || left->input_bytes == COUNT_UNKNOWN || right->input_bytes == COUNT_UNKNOWN)
+		return true;
 	switch (left->kind) {
 	case COLLECTIVE_ALL_REDUCE:
 	case COLLECTIVE_BROADCAST:

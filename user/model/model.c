@@ -79,6 +79,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->groups);
 	arrfree(rank->collectives);
 	arrfree(rank->steps);
+	arrfree(rank->splits);
 	arrfree(rank->symbols);
 }
 
@@ -244,7 +245,7 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
 /* An exec before anything happened is how jobs are started; later it ends what was there. */
 static void target_exec(struct target_state *target)
 {
-	if (arrlenu(target->runs) > 1 || arrlenu(target->allocations))
+	if (arrlenu(target->runs) > 1 || arrlenu(target->allocations) || arrlenu(target->result.collectives))
 		target->ended = true;
 }
 
@@ -300,6 +301,10 @@ static int event_send(struct target_state *target, const struct event *event)
 	case EVENT_COLLECTIVE:
 		return event_has(event, sizeof(struct collective_event)) ? collective_begin(target, (const void *)event)
 		                                                         : -EINVAL;
+	case EVENT_LIBRARY_COLLECTIVE:
+		return event_has(event, sizeof(struct library_collective_event))
+		               ? library_collective_begin(target, (const void *)event)
+		               : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;
@@ -319,6 +324,7 @@ static int event_send(struct target_state *target, const struct event *event)
 static bool event_trains(const struct event *event)
 {
 	return event->kind == EVENT_GRADIENT || event->kind == EVENT_COLLECTIVE ||
+	       event->kind == EVENT_LIBRARY_COLLECTIVE ||
 	       (event->kind == EVENT_OPERATOR && event->flags & EVENT_BACKWARD);
 }
 

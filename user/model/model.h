@@ -245,10 +245,14 @@ struct window {
 
 /* A communicator, as one rank knows it. */
 struct group {
-	uint64_t address;     /* of its object */
+	uint64_t address;     /* of its object; of a library: its handle */
+	uint64_t handle;      /* of c10d: the library's communicator below it, 0: none was seen */
+	uint8_t layer;        /* enum collective_layer */
 	int32_t rank, size;   /* -1: unknown */
 	uint32_t collectives; /* how many were begun */
 };
+
+#define FUNCTION_NONE UINT32_MAX
 
 enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
 
@@ -257,25 +261,44 @@ enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
 /* A collective, send or receive that a rank began. */
 struct collective {
 	uint64_t time_ns;
-	uint64_t input_elements, output_elements, input_bytes, output_bytes;
-	uint64_t input_address, output_address; /* of the first storage, 0: none */
-	uint64_t skew_ns;                       /* between the first and the last rank that began it */
-	uint64_t wait_ns;                       /* from when this rank began it until the last one did */
-	uint32_t group;                         /* index into rank.groups */
-	uint32_t sequence;                      /* number on the group, SEQUENCE_NONE: a send or receive */
-	uint32_t stack;                         /* index into rank.stacks */
+	uint64_t input_elements, output_elements, input_bytes, output_bytes; /* COUNT_UNKNOWN */
+	uint64_t input_address,
+		output_address; /* of c10d: of the first storage; of a library: of the buffer; 0: none */
+	uint64_t skew_ns;       /* between the first and the last rank that began it */
+	uint64_t wait_ns;       /* from when this rank began it until the last one did */
+	uint32_t group;         /* index into rank.groups */
+	uint32_t sequence;      /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;         /* index into rank.stacks */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
 	int32_t last_rank;      /* the last to begin it */
 	int32_t absent_rank;    /* the first of the group that did not, RANK_UNKNOWN: none */
 	int32_t peer;           /* root or other rank in the group, -1: none */
+	int32_t source;         /* of a send_receive: the rank that it gets from, -1: none, or any */
 	uint8_t kind;           /* enum collective_kind */
-	uint8_t operation, element_type;
-	uint8_t mode;   /* enum collective_mode */
-	uint8_t phase;  /* enum phase */
-	bool in_bucket; /* of a bucket of gradients */
-	bool differs;   /* ranks began it with different kinds or sizes */
+	uint8_t operation;      /* enum collective_operation */
+	uint8_t element_type;   /* enum collective_element */
+	uint8_t mode;           /* enum collective_mode */
+	uint8_t phase;          /* enum phase */
+	uint8_t layer;          /* enum collective_layer: who was asked */
+	/* Of the library: of c10d's those that it was seen to call. */
+	uint8_t library;     /* enum collective_layer, LAYER_C10D: none was seen */
+	uint32_t calls;      /* of its functions */
+	uint32_t function;   /* the first of them: index into rank.operator_names, FUNCTION_NONE */
+	uint32_t group_call; /* number of the group call of the thread, 0: in none */
+	uint64_t handle;     /* of its communicator */
+	uint64_t stream;     /* handle, 0: none or the default one */
+	uint64_t caller;     /* where the call returned to: rank.symbols; 0: not kept */
+	/* What goes to each rank and comes from it, in elements; counts are 0 where there are no such parts. */
+	uint32_t splits; /* index into rank.splits: those of the input, then those of the output */
+	uint32_t input_splits, output_splits;
+	bool in_place;       /* result and argument are the same memory */
+	bool average_by_sum; /* c10d was asked for an average, the library for a sum */
+	bool uneven;         /* each rank may give another number of elements */
+	bool folded;         /* part of an earlier one; never in a finished rank */
+	bool in_bucket;      /* of a bucket of gradients */
+	bool differs;        /* ranks began it with different kinds or sizes */
 };
 
 /* "" where unknown. */
@@ -283,6 +306,7 @@ const char *collective_kind_name(const struct collective *collective);      /* "
 const char *collective_operation_name(const struct collective *collective); /* "sum" */
 const char *collective_type_name(const struct collective *collective);      /* "float32" */
 const char *collective_mode_name(const struct collective *collective);      /* "eager" */
+const char *collective_layer_name(uint8_t layer);                           /* "nccl" */
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
 
@@ -317,6 +341,7 @@ struct rank {
 	struct kernel *kernels;                /* stb_ds, in order of the first launch */
 	struct group *groups;                  /* stb_ds, in order of the first collective */
 	struct collective *collectives;        /* stb_ds, in order */
+	uint64_t *splits;                      /* stb_ds: of all collectives */
 	struct symbol *symbols;                /* stb_ds, by address */
 	uint64_t segment_failures, out_of_memory_count;
 	uint64_t unknown_segment_frees;

@@ -49,7 +49,7 @@ struct thread *thread_find(struct target_state *target, uint32_t thread_id)
 	thread->last_run = NONE;
 	thread->resize_from = thread->resize_to = NONE;
 	thread->leaf = thread->storing = thread->accumulating = thread->last_device_block = NONE;
-	thread->last_segment = thread->release = NONE;
+	thread->last_segment = thread->release = thread->collective = NONE;
 	hmput(target->threads, thread_id, thread);
 	target->last_thread = thread;
 	return thread;
@@ -61,6 +61,7 @@ void thread_free(struct thread *thread)
 		return;
 	arrfree(thread->frames);
 	arrfree(thread->ranges);
+	arrfree(thread->grouped);
 	free(thread);
 }
 

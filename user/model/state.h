@@ -169,6 +169,9 @@ struct thread {
 	uint32_t last_segment;   /* that the thread got, until its next block; NONE */
 	uint32_t release;        /* index into rank.releases, while they are given back; NONE */
 
+	uint32_t collective; /* the last of c10d that it began, index into result.collectives; NONE */
+	uint32_t *grouped;   /* stb_ds: what a library was asked for in the group call that is open */
+
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 
 	/* One of autograd's own: all that it does is part of a backward pass; and one that Python code began. */
@@ -236,6 +239,7 @@ struct target_state {
 	struct correction *corrections;     /* stb_ds, in order */
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
+	uint32_t unjoined; /* index into result.collectives: those of c10d before it have their library's call */
 
 	int32_t parent; /* index of the target that started it, -1: none */
 	bool forked;    /* it did no exec since */
@@ -275,6 +279,19 @@ void ranks_number(struct model *model);
 
 /* collective.c */
 int collective_begin(struct target_state *target, const struct collective_event *event);
+/* The index of a communicator, made when it is new. `layer`: enum collective_layer. */
+uint32_t group_find(struct target_state *target, uint8_t layer, uint64_t address, int32_t rank, int32_t size);
+/* What both kinds of collectives begin with; its stack, phase and step. */
+struct collective collective_of(
+	struct target_state *target, const struct event *event, uint64_t stack, enum collective_kind kind);
+/* -E2BIG: there are too many. */
+int collective_add(struct target_state *target, const struct collective *collective);
+
+/* library_collective.c */
+int library_collective_begin(struct target_state *target, const struct library_collective_event *event);
+/* No more events come: what is one is made one, and collectives get their numbers. */
+void collectives_finish(struct target_state *target);
+/* matching.c */
 /* matching.c: after the ranks have their numbers. */
 void collectives_match(struct model *model);
 

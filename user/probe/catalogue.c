@@ -131,6 +131,11 @@ static const struct {
 	{"libamdhip64.so", LIBRARY_HIP},
 	{"libascendcl.so", LIBRARY_ASCEND},
 	{"libze_loader.so", LIBRARY_LEVEL_ZERO},
+	{"libnccl.so", LIBRARY_NCCL},
+	{"librccl.so", LIBRARY_RCCL},
+	{"libhccl.so", LIBRARY_HCCL},
+	{"libmpi.so", LIBRARY_MPI}, /* Open MPI, and MPICH by its own name */
+	{"libmpich.so", LIBRARY_MPI},
 	{"libpython3", LIBRARY_PYTHON},
 	{"python", LIBRARY_PYTHON},
 };
@@ -150,7 +155,7 @@ const char *library_role_name(enum library_role role)
 {
 	static const char *const role_names[LIBRARY_ROLES] = {"none", "libc10", "libtorch_cpu", "libtorch_python",
 		"libstdc++", "libc10_cuda", "libtorch_cuda", "libcudart", "libcuda", "libamdhip64", "libascendcl",
-		"libze_loader", "program", "Python"};
+		"libze_loader", "libnccl", "librccl", "libhccl", "MPI", "program", "Python"};
 
 	return role < LIBRARY_ROLES ? role_names[role] : "?";
 }

@@ -28,7 +28,11 @@ enum library_role {
 	LIBRARY_HIP,
 	LIBRARY_ASCEND,
 	LIBRARY_LEVEL_ZERO,
-	LIBRARY_CALLER, /* any other file that may call those of devices; never by its name */
+	LIBRARY_NCCL, /* library_calls.h, and those that follow */
+	LIBRARY_RCCL,
+	LIBRARY_HCCL,
+	LIBRARY_MPI,
+	LIBRARY_CALLER, /* any other file that may call those of devices and collectives; never by its name */
 	LIBRARY_PYTHON, /* the interpreter, as a library or as the program itself */
 	LIBRARY_ROLES,
 };

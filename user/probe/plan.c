@@ -13,6 +13,8 @@
 #include "containers/containers.h"
 #include "probe/collective_calls.h"
 #include "probe/device_calls.h"
+#include "probe/library_calls.h"
+#include "probe/library_handles.h"
 #include "probe/operator_hooks.h"
 #include "probe/python_plan.h"
 #include "probe/usdt.h"
@@ -158,9 +160,9 @@ static bool calls_devices(enum library_role role)
 	return role == LIBRARY_C10_CUDA || role == LIBRARY_TORCH_CUDA || role == LIBRARY_CALLER;
 }
 
-static int return_plan(struct library_plan *plan, uint64_t address)
+static int return_plan(struct library_plan *plan, enum program_kind program, uint64_t address)
 {
-	struct plan_point point = {.program = PROGRAM_RETURNED};
+	struct plan_point point = {.program = program};
 	int error = return_find(plan->elf, address, &point.shift);
 
 	if (!error)
@@ -170,28 +172,54 @@ static int return_plan(struct library_plan *plan, uint64_t address)
 	return error;
 }
 
-/* Behind each call of a function that gives memory. Without them the first calls are known less well. */
-static int returns_plan(struct library_plan *plan)
+/* Behind each call of these functions of other files. */
+static int calls_plan(struct library_plan *plan, enum program_kind program, const char *const *names, const char *what)
 {
-	size_t count, name_count = 0;
-	const struct device_call *calls = device_calls(&count);
-	const char **names = malloc(count * sizeof(*names));
 	struct call_site *sites;
-	int error;
+	int error = call_sites_find_imports(plan->elf, names, arrlenu(names), &sites);
 
-	if (!names)
-		return -ENOMEM;
-	for (size_t index = 0; index < count; index++)
-		if (calls[index].program == PROGRAM_CALLED && device_call_has_result(&calls[index]))
-			names[name_count++] = calls[index].symbol;
-	error = call_sites_find_imports(plan->elf, names, name_count, &sites);
-	free(names);
 	if (error)
 		return error == -ENOMEM ? error : 0;
 	for (size_t index = 0; !error && index < arrlenu(sites); index++)
-		error = return_plan(plan, sites[index].address + CALL_BYTES);
-	plan_find(plan, true, false, NULL, "%zu calls for memory of devices", arrlenu(sites));
+		error = return_plan(plan, program, sites[index].address + CALL_BYTES);
+	plan_find(plan, true, false, NULL, "%zu calls for %s", arrlenu(sites), what);
 	arrfree(sites);
+	return error;
+}
+
+/* Of a function that gives memory. Without them the first calls are known less well. */
+static int returns_plan(struct library_plan *plan)
+{
+	size_t count;
+	const struct device_call *calls = device_calls(&count);
+	const char **names = NULL;
+	int error;
+
+	for (size_t index = 0; index < count; index++)
+		if (calls[index].program == PROGRAM_CALLED && device_call_has_result(&calls[index]))
+			arrput(names, calls[index].symbol);
+	error = calls_plan(plan, PROGRAM_RETURNED, names, "memory of devices");
+	arrfree(names);
+	return error;
+}
+
+/* Of a function that tells something of a communicator. */
+static int communicator_returns_plan(struct library_plan *plan)
+{
+	const char **names = NULL;
+	int error;
+
+	for (int role = 0; role < LIBRARY_ROLES; role++) {
+		size_t count;
+		const struct library_function *functions = library_functions((enum library_role)role, &count);
+
+		/* Two libraries of one interface have the same names. */
+		for (size_t index = 0; role != LIBRARY_RCCL && index < count; index++)
+			if (library_call_has_result(&functions[index].call))
+				arrput(names, functions[index].symbol);
+	}
+	error = calls_plan(plan, PROGRAM_LIBRARY_RETURNED, names, "communicators");
+	arrfree(names);
 	return error;
 }
 
@@ -279,6 +307,83 @@ static int collectives_plan(struct library_plan *plan)
 	return error;
 }
 
+/* --- libraries of collectives ------------------------------------------------------ */
+
+struct code_range {
+	uint64_t start, end;
+};
+
+/* Two names of one function are one point. */
+static bool point_is_known(const struct library_plan *plan, uint64_t offset)
+{
+	for (ptrdiff_t index = 0; index < arrlen(plan->points); index++)
+		if (plan->points[index].offset == offset)
+			return true;
+	return false;
+}
+
+static int library_function_plan(struct library_plan *plan, const struct library_function *function,
+	const struct library_variant *variant, const struct code_range *code)
+{
+	struct plan_point point = {
+		.program = library_program(&function->call), .described = true, .name = function->symbol};
+	struct library_call *call = &point.description.library;
+	const struct elf_symbol *symbol;
+	struct entry_place place;
+	char *name;
+	int error;
+
+	if (asprintf(&name, "%s%s%s", variant->before, function->symbol, variant->behind) < 0)
+		return -ENOMEM;
+	symbol = elf_file_symbol(plan->elf, name);
+	free(name);
+	if (!symbol || symbol->kind != ELF_FUNCTION)
+		return 0;
+	error = entry_find(plan->elf, symbol->address, symbol->size, &place);
+	if (!error)
+		error = elf_file_offset(plan->elf, symbol->address + place.offset, &point.offset);
+	if (error || point_is_known(plan, point.offset))
+		return error;
+	point.description.stack_adjust = (int16_t)place.stack_bytes;
+	*call = function->call;
+	call->layer = (uint8_t)library_layer(plan->role);
+	call->width |= variant->width;
+	if (plan->role == LIBRARY_MPI && !plan->open_mpi)
+		call->width |= LIBRARY_INT_TYPES | LIBRARY_INT_HANDLES;
+	if (symbol->address >= code->start && symbol->address + place.offset < code->end) {
+		call->code_before = (uint32_t)(symbol->address + place.offset - code->start);
+		call->code_after = (uint32_t)(code->end - symbol->address - place.offset);
+	}
+	arrput(plan->points, point);
+	return 0;
+}
+
+static int library_functions_plan(struct library_plan *plan)
+{
+	struct elf_range text = {0};
+	struct code_range code;
+	const struct library_variant *variant;
+	size_t count;
+	const struct library_function *functions = library_functions(plan->role, &count);
+	int error = 0;
+
+	if (!count)
+		return 0;
+	/* Without it no call is taken for one of the library itself. */
+	if (elf_file_section(plan->elf, ".text", &text) || text.size > UINT32_MAX)
+		plan_find(plan, false, false, "calls that the library itself makes are counted too",
+			"its code cannot be told");
+	code = (struct code_range){text.address, text.address + text.size};
+	plan->open_mpi = elf_file_symbol(plan->elf, OPEN_MPI_SYMBOL) != NULL;
+	for (size_t number = 0; !error && (variant = library_variant(plan->role, number)); number++)
+		for (size_t index = 0; !error && index < count; index++)
+			if (!variant->only_collective || functions[index].call.action == LIBRARY_COLLECTIVE)
+				error = library_function_plan(plan, &functions[index], variant, &code);
+	plan_find(plan, arrlen(plan->points) > 0, false, arrlen(plan->points) ? NULL : "its collectives are not seen",
+		"%td functions for collectives and communicators", arrlen(plan->points));
+	return error;
+}
+
 static int catalogue_plan(struct library_plan *plan)
 {
 	const struct catalogue_usdt *usdt_rows;
@@ -298,6 +403,10 @@ static int catalogue_plan(struct library_plan *plan)
 		error = returns_plan(plan);
 	if (!error)
 		error = collectives_plan(plan);
+	if (!error && plan->role == LIBRARY_CALLER)
+		error = communicator_returns_plan(plan);
+	if (!error)
+		error = library_functions_plan(plan);
 	return error ? error : device_calls_plan(plan);
 }
 

@@ -68,6 +68,7 @@ struct library_plan {
 	uint64_t copy_slices;             /* address in the file of the class's table of functions, 0: not found */
 	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
 	uint64_t undefined_table;
+	bool open_mpi;                    /* of LIBRARY_MPI: Open MPI's, else as MPICH's */
 	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
 	struct python_types python_types; /* addresses in the file */
 

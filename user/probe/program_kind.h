@@ -20,6 +20,9 @@ enum program_kind {
 	PROGRAM_GRADIENT,
 	PROGRAM_COLLECTIVE, /* collective.bpf.c */
 	PROGRAM_BUCKET,
+	PROGRAM_LIBRARY, /* library.bpf.c */
+	PROGRAM_LIBRARY_NOTED,
+	PROGRAM_LIBRARY_RETURNED,
 	PROGRAM_FINALIZED, /* process.bpf.c */
 	PROGRAMS,
 };

@@ -3,8 +3,8 @@
  * Probes for a program that is about to start. One that uses a device without
  * PyTorch may do so in its first millisecond, before anybody could look at what
  * it has mapped. So its loader is asked which libraries it is going to map
- * (ld.so --list, which runs nothing of the program), and those of devices are
- * probed for the process while it still waits for its exec.
+ * (ld.so --list, which runs nothing of the program), and those of devices and of
+ * collectives are probed for the process while it still waits for its exec.
  */
 #include "record/session.h"
 
@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
-#include "probe/device_calls.h"
 #include "symbol/elf.h"
 
 #define INTERPRETER_BYTES_MAX 256
@@ -115,8 +114,8 @@ static int file_ahead(struct session *session, struct target *target, const char
 		return 0;
 	file.device = status.st_dev;
 	file.inode = status.st_ino;
-	return library_is_of_devices(role) ? library_probe_ahead(session, target, &file, role)
-	                                   : caller_probe(session, target, &file);
+	return library_makes_target(role) ? library_probe_ahead(session, target, &file, role)
+	                                  : caller_probe(session, target, &file);
 }
 
 /* The path in a line "NAME => PATH (ADDRESS)", which is cut there; NULL: another line. */
@@ -148,7 +147,7 @@ static int files_ahead(struct session *session, struct target *target, const cha
 	int error = 0;
 
 	for (size_t index = 0; index < arrlenu(paths); index++)
-		found |= library_is_of_devices(library_role_of(paths[index]));
+		found |= library_makes_target(library_role_of(paths[index]));
 	if (!found)
 		return 0;
 	for (size_t index = 0; !error && index < arrlenu(paths); index++)

@@ -91,6 +91,7 @@ static bool forks_torch(struct session *session, pid_t parent)
 static bool record_trains(const struct event *record)
 {
 	return record->kind == EVENT_GRADIENT || record->kind == EVENT_COLLECTIVE ||
+	       record->kind == EVENT_LIBRARY_COLLECTIVE ||
 	       (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
 }
 
@@ -99,6 +100,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 	struct recorder *recorder = context;
 	struct session *session = &recorder->session;
 	struct operator_buffer translated;
+	struct library_buffer completed;
 	struct target *target;
 
 	if (size < sizeof(*record) || record->target >= arrlen(session->targets))
@@ -122,6 +124,8 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
+	else if (record->kind == EVENT_LIBRARY_COLLECTIVE)
+		record = library_translate(target, (const void *)record, &completed);
 	if (!record)
 		return;
 	if (!target->trained && record_trains(record)) {
@@ -250,6 +254,10 @@ static void maps_rescan(struct recorder *recorder)
 
 	if (all)
 		recorder->last_rescan = now;
+	/* First: a new one may be about to do something. */
+	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
+		if (candidate_is_due(session->candidates[index], now, all))
+			candidate_scan(session, session->candidates[index]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
 		struct target *target = session->targets[index];
 		int error;
@@ -260,9 +268,6 @@ static void maps_rescan(struct recorder *recorder)
 		if (error && !session->capture_error && error != -ESRCH && process_is_alive(&target->process))
 			session_tell(session, "pid %d: cannot set probes: %s", target->process.pid, strerror(-error));
 	}
-	for (ptrdiff_t index = arrlen(session->candidates) - 1; index >= 0; index--)
-		if (candidate_is_due(session->candidates[index], now, all))
-			candidate_scan(session, session->candidates[index]);
 }
 
 static void candidates_drop_dead(struct session *session)

@@ -48,6 +48,12 @@ struct known_symbol {
 	bool value;
 };
 
+/* A handle of a library of collectives, by its value in the target. */
+struct known_handle {
+	uint64_t key;
+	const struct library_handle *value;
+};
+
 struct target {
 	struct process process;
 	struct identity identity;
@@ -63,6 +69,7 @@ struct target {
 	bool from_start;      /* what is traced was mapped after we came */
 	bool ahead;           /* probes were set for what its exec will map */
 	bool ended;
+	bool handles_read;  /* of LIBRARY_MPI */
 	bool torch_ready;   /* PyTorch is mapped, and probed with its layouts */
 	bool torch_checked; /* PyTorch was looked at in the process */
 	bool torch_refused; /* it is not as its files say: no operators */
@@ -87,6 +94,7 @@ struct target {
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
 	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
+	struct known_handle *handles; /* stb_ds hash map: of Open MPI */
 	struct mapped_file *files;    /* as they were when symbols.c looked last; NULL: never */
 };
 
@@ -155,6 +163,22 @@ void objects_forget(struct target *target);
 void symbols_keep(struct session *session, struct target *target, const struct event *record);
 void symbols_forget(struct target *target);
 void symbol_files_free(struct session *session);
+/* A mapped file, kept open; NULL: it cannot be read. */
+const struct elf_file *symbol_elf_of(struct session *session, pid_t pid, const struct mapped_file *file);
+
+/*
+ * library.c: what the handles of libraries of collectives mean. They are read while the library is being mapped, and
+ * filled into a copy of each record; NULL: it is none.
+ */
+struct library_buffer {
+	struct library_collective_event head;
+	uint64_t splits[2 * EVENT_SPLITS_MAX];
+	struct python_frame frames[EVENT_FRAMES_MAX];
+};
+int library_handles_read(struct session *session, struct target *target, const struct mapped_file *files);
+void library_handles_forget(struct target *target);
+const struct event *library_translate(
+	const struct target *target, const struct library_collective_event *record, struct library_buffer *buffer);
 
 /* invoked.c: an ordinary operator record made of one that names a definition, in `buffer`; NULL without a name. */
 struct operator_buffer {
@@ -178,7 +202,9 @@ int32_t family_find(struct session *session, pid_t pid);
 int children_add(struct session *session, pid_t pid, int32_t parent);
 struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
-/* Probe the libraries of devices that a command is going to map, before its exec. 0 or a negative errno. */
+/* Is a process with a library of this role a target, without PyTorch too? */
+bool library_makes_target(enum library_role role);
+/* Probe the libraries that make a target which a command is going to map, before its exec. 0 or a negative errno. */
 int target_probe_ahead(struct session *session, struct target *target, const char *command);
 /* Probe behind the calls of devices' libraries that a file without a role has. */
 int caller_probe(struct session *session, struct target *target, const struct mapped_file *file);

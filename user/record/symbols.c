@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Places in native code: who called a driver, and which kernels were launched.
+ * Places in native code: who called a driver or a library, and which kernels were launched.
  * Each address is looked up once in the symbol table of the file that is mapped
  * there. Where a driver's function returns to, a probe is set the first time, so
  * that the next call from there is seen to return.
@@ -61,6 +61,11 @@ static struct symbol_file *symbol_file_of(struct session *session, pid_t pid, co
 	return &arrlast(session->symbol_files);
 }
 
+const struct elf_file *symbol_elf_of(struct session *session, pid_t pid, const struct mapped_file *file)
+{
+	return symbol_file_of(session, pid, file)->elf;
+}
+
 /* The function that an address of the file lies in, NULL: none that has a name. */
 static const struct elf_symbol *function_at(const struct symbol_file *file, uint64_t address)
 {
@@ -114,7 +119,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void symbol_keep(struct session *session, struct target *target, uint64_t address)
+/* Returns whether the address was new. */
+static bool symbol_keep(struct session *session, struct target *target, uint64_t address)
 {
 	const struct elf_symbol *function = NULL;
 	const struct mapped_file *mapped;
@@ -123,11 +129,11 @@ static void symbol_keep(struct session *session, struct target *target, uint64_t
 	char *name = NULL;
 
 	if (!address || hmgeti(target->symbols, address) >= 0)
-		return;
+		return false;
 	hmput(target->symbols, address, false);
 	mapped = target_file_at(target, address);
 	if (!mapped)
-		return;
+		return true;
 	file = symbol_file_of(session, target->process.pid, mapped);
 	if (file->elf && !elf_file_code_address(file->elf, mapped->offset, &start)) {
 		at = address - mapped->start + start;
@@ -139,6 +145,18 @@ static void symbol_keep(struct session *session, struct target *target, uint64_t
 		capture_writer_symbol(session->capture, target->index, address, base_name(mapped->path),
 			name ? name : "", function ? (uint32_t)(at - function->address) : 0));
 	free(name);
+	return true;
+}
+
+/* Whoever calls a library for collectives asks it for communicators too: its next calls are seen to return. */
+static void library_caller_keep(struct session *session, struct target *target, uint64_t address)
+{
+	const struct mapped_file *file = symbol_keep(session, target, address) ? target_file_at(target, address) : NULL;
+	int error = file ? caller_probe(session, target, file) : 0;
+
+	if (error)
+		session_tell(session, "pid %d: calls of %s are not seen to return: %s", target->process.pid, file->path,
+			strerror(-error));
 }
 
 /* --- returns -------------------------------------------------------------------------- */
@@ -183,6 +201,9 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 			return_probe(session, target, segment->caller);
 	} else if (record->kind == EVENT_LAUNCH && record->size >= sizeof(struct launch_event)) {
 		symbol_keep(session, target, ((const struct launch_event *)record)->function);
+	} else if (record->kind == EVENT_LIBRARY_COLLECTIVE &&
+		   record->size >= sizeof(struct library_collective_event)) {
+		library_caller_keep(session, target, ((const struct library_collective_event *)record)->caller);
 	}
 }
 

@@ -13,6 +13,7 @@
 
 #include "containers/containers.h"
 #include "probe/device_calls.h"
+#include "probe/library_calls.h"
 #include "target/memory.h"
 #include "target/tree.h"
 
@@ -351,7 +352,7 @@ const struct mapped_file *library_file_of(
 /* Operators before the allocators: a block is then rarely without its operator. */
 static const enum library_role probe_order[] = {LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_TORCH_CUDA,
 	LIBRARY_STDCXX, LIBRARY_C10, LIBRARY_C10_CUDA, LIBRARY_CUDA_RUNTIME, LIBRARY_CUDA, LIBRARY_HIP, LIBRARY_ASCEND,
-	LIBRARY_LEVEL_ZERO, LIBRARY_PYTHON};
+	LIBRARY_LEVEL_ZERO, LIBRARY_NCCL, LIBRARY_RCCL, LIBRARY_HCCL, LIBRARY_MPI, LIBRARY_PYTHON};
 
 static int library_probe(
 	struct session *session, struct target *target, const struct mapped_file *files, enum library_role role)
@@ -367,10 +368,15 @@ static int library_probe(
 	return error ? error : points_probe(session, target, file, target->libraries[role]);
 }
 
+bool library_makes_target(enum library_role role)
+{
+	return library_is_of_devices(role) || library_is_of_collectives(role);
+}
+
 /* PyTorch's own only once all of them are there: the loader may be in the midst of mapping them. */
 static bool library_may_be_probed(const struct target *target, enum library_role role)
 {
-	return target->torch_ready || library_is_of_devices(role);
+	return target->torch_ready || library_makes_target(role);
 }
 
 static int libraries_probe(struct session *session, struct target *target, const struct mapped_file *files)
@@ -473,8 +479,8 @@ int caller_probe(struct session *session, struct target *target, const struct ma
 }
 
 /*
- * The program and its libraries call those of devices, where there is no PyTorch
- * to do it. A Python process may be about to load it: there is no time to look at
+ * The program and its libraries call those of devices and collectives, where there
+ * is no PyTorch to do it. A Python process may be about to load it: there is no time to look at
  * the many files that it maps.
  */
 static int callers_probe(struct session *session, struct target *target, const struct mapped_file *files)
@@ -517,28 +523,37 @@ static bool has_pytorch(const struct target *target)
 	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
 }
 
-static bool has_devices(const struct target *target)
+static bool has_library(const struct target *target, bool (*wanted)(enum library_role role))
 {
 	bool found = false;
 
 	for (int role = 0; role < LIBRARY_ROLES; role++)
-		found |= library_is_of_devices((enum library_role)role) && target->libraries[role];
+		found |= wanted((enum library_role)role) && target->libraries[role];
 	return found;
 }
 
-/* A program that uses devices without PyTorch, or before it loads it. */
-static int target_probe_devices(struct session *session, struct target *target, const struct mapped_file *files)
+/* A program that uses devices or libraries of collectives without PyTorch, or before it loads it. */
+static int target_probe_alone(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	int error;
 
 	target->attach_time_ns = monotonic_now();
 	target->settings.level = (uint16_t)session->options->level;
 	target->settings.ready = true;
+	/* It imported the library itself; of PyTorch, which brings its own, no operator may be near. */
+	if (has_library(target, library_is_of_collectives) && !target->libraries[LIBRARY_TORCH_CPU])
+		python_settings(session, target);
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
-	if (!error)
+	/*
+	 * What tells of communicators when a call returns has time: the files of callers are many, and other ranks
+	 * may wait to be probed. Memory may be given right away.
+	 */
+	if (!error && has_library(target, library_is_of_devices))
 		error = callers_probe(session, target, files);
+	else
+		target->maps_stale = true;
 	return error ? error : libraries_probe(session, target, files);
 }
 
@@ -557,6 +572,8 @@ int target_scan(struct session *session, struct target *target)
 	target->scan_time_ns = monotonic_now();
 	error = libraries_find(session, target, files);
 	target->scanned = true;
+	if (!error)
+		error = library_handles_read(session, target, files);
 	if (!error && has_pytorch(target) && !target->torch_ready) {
 		target->torch_ready = true;
 		target->from_start = !first;
@@ -567,10 +584,11 @@ int target_scan(struct session *session, struct target *target)
 		error = callers_probe(session, target, files);
 		if (!error)
 			error = target_probe_more(session, target, files);
-	} else if (!error && has_devices(target)) {
+	} else if (!error && has_library(target, library_makes_target)) {
 		target->from_start = !first;
-		error = target_probe_devices(session, target, files);
+		error = target_probe_alone(session, target, files);
 	}
+
 	maps_free(files);
 	return error;
 }
@@ -593,7 +611,7 @@ static const struct mapped_file *torch_file(const struct mapped_file *files)
 static bool may_train(const struct mapped_file *files)
 {
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
-		if (library_is_of_devices(library_role_of(files[index].path)))
+		if (library_makes_target(library_role_of(files[index].path)))
 			return true;
 	return torch_file(files) != NULL;
 }
@@ -703,6 +721,7 @@ void target_forget_image(struct session *session, struct target *target)
 	objects_forget(target);
 	invoked_forget(target);
 	symbols_forget(target);
+	library_handles_forget(target);
 	for (int role = 0; role < LIBRARY_ROLES; role++) {
 		target->libraries[role] = NULL;
 		free(target->library_paths[role]);

@@ -7,12 +7,14 @@
 
 #include "containers/containers.h"
 #include "output.h"
+#include "segments.h"
 #include "text.h"
 
 #define HEADER                                                                                                         \
 	"time_ns,communicator,group_rank,group_size,sequence,kind,reduce_op,dtype,count,bytes,output_bytes,peer,"      \
 	"in_place,bucket,mode,step,task_name,thread_id,input_addr,output_addr,matched_ranks,last_rank,absent_rank,"    \
-	"skew_ns,wait_ns,differs,file_name,line_num\r\n"
+	"skew_ns,wait_ns,differs,file_name,line_num,layer,library,calls,function,stream,handle,group_call,source,"     \
+	"splits,output_splits,average_by_sum,caller\r\n"
 
 /* Empty where it is not known. */
 static void write_number(FILE *file, int32_t number)
@@ -29,6 +31,13 @@ static void write_address(FILE *file, uint64_t address)
 	putc(',', file);
 }
 
+static void write_count(FILE *file, uint64_t count)
+{
+	if (count != COUNT_UNKNOWN)
+		fprintf(file, "%" PRIu64, count);
+	putc(',', file);
+}
+
 static void write_what(FILE *file, const struct rank *rank, const struct collective *collective)
 {
 	const struct group *group = &rank->groups[collective->group];
@@ -39,17 +48,58 @@ static void write_what(FILE *file, const struct rank *rank, const struct collect
 	write_number(file, group->size);
 	if (collective->sequence != SEQUENCE_NONE)
 		fprintf(file, "%u", collective->sequence);
-	fprintf(file, ",%s,%s,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",", collective_kind_name(collective),
-		collective_operation_name(collective), collective_type_name(collective),
-		receives ? collective->output_elements : collective->input_elements,
-		receives ? collective->output_bytes : collective->input_bytes, collective->output_bytes);
+	fprintf(file, ",%s,%s,%s,", collective_kind_name(collective), collective_operation_name(collective),
+		collective_type_name(collective));
+	write_count(file, receives ? collective->output_elements : collective->input_elements);
+	write_count(file, receives ? collective->output_bytes : collective->input_bytes);
+	write_count(file, collective->output_bytes);
 	write_number(file, collective->peer);
-	fprintf(file, "%d,%d,%s,%u,%s,%u,",
-		collective->input_address && collective->input_address == collective->output_address,
-		collective->in_bucket, collective_mode_name(collective), collective->step,
-		phase_name((enum phase)collective->phase), collective->thread_id);
+	fprintf(file, "%d,%d,%s,%u,%s,%u,", collective->in_place, collective->in_bucket,
+		collective_mode_name(collective), collective->step, phase_name((enum phase)collective->phase),
+		collective->thread_id);
 	write_address(file, collective->input_address);
 	write_address(file, collective->output_address);
+}
+
+/* "{3-4-9}"; nothing where there are none. */
+static void write_splits(FILE *file, const uint64_t *splits, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		putc(i ? '-' : '{', file);
+		if (splits[i] != COUNT_UNKNOWN)
+			fprintf(file, "%" PRIu64, splits[i]);
+	}
+	fputs(count ? "}," : ",", file);
+}
+
+/* Who was asked, and what the library below was. */
+static void write_layers(FILE *file, const struct rank *rank, const struct collective *collective)
+{
+	const uint64_t *splits = rank->splits + (rank->splits ? collective->splits : 0);
+	char caller[SEGMENT_CALLER_BYTES];
+
+	fprintf(file, ",%s,", collective_layer_name(collective->layer));
+	if (collective->calls) {
+		fprintf(file, "%s,%u,", collective_layer_name(collective->library), collective->calls);
+		if (collective->function < arrlenu(rank->operator_names))
+			text_write_csv(file, rank->operator_names[collective->function]);
+		putc(',', file);
+		if (collective->library != LAYER_MPI)
+			fprintf(file, "%" PRIu64, collective->stream);
+		fprintf(file, ",0x%" PRIx64 ",", collective->handle);
+	} else {
+		fputs(",0,,,,", file);
+	}
+	if (collective->group_call)
+		fprintf(file, "%u", collective->group_call);
+	putc(',', file);
+	write_number(file, collective->source);
+	write_splits(file, splits, collective->input_splits);
+	write_splits(file, splits + collective->input_splits, collective->output_splits);
+	fprintf(file, "%d,", collective->average_by_sum);
+	if (collective->caller)
+		text_write_csv(file, segment_caller(rank, collective->caller, caller));
+	fputs("\r\n", file);
 }
 
 static void write_row(FILE *file, const struct rank *rank, const struct collective *collective)
@@ -67,7 +117,8 @@ static void write_row(FILE *file, const struct rank *rank, const struct collecti
 		fputs(",,,,,,", file);
 	}
 	text_write_csv(file, leaf ? leaf->file : "");
-	fprintf(file, ",%u\r\n", leaf ? leaf->line : 0);
+	fprintf(file, ",%u", leaf ? leaf->line : 0);
+	write_layers(file, rank, collective);
 }
 
 int report_collectives_csv(const struct rank *rank, const struct report_options *options, const char *path)

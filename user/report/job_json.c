@@ -50,7 +50,7 @@ static struct sums sums_of(const struct rank *rank)
 	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
 		const struct collective *collective = &rank->collectives[i];
 
-		sums.bytes += collective->input_bytes;
+		sums.bytes += collective->input_bytes == COUNT_UNKNOWN ? 0 : collective->input_bytes;
 		sums.wait_ns += collective->wait_ns;
 		sums.came_last += collective->matched_ranks && collective->last_rank == rank->rank;
 	}
@@ -96,6 +96,7 @@ static void put_collective(struct json *json, const struct rank *rank, const str
 	json_put_unsigned(json, "communicator", collective->group);
 	json_put_text(json, "kind", collective_kind_name(collective));
 	json_put_signed(json, "last_rank", collective->last_rank);
+	json_put_text(json, "layer", collective_layer_name(collective->layer));
 	put_place(json, "line", &rank->stacks[collective->stack]);
 	json_put_signed(json, "rank", rank->rank);
 	json_put_unsigned(json, "sequence", collective->sequence);

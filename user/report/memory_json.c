@@ -667,12 +667,16 @@ static void put_error(struct report *report)
 {
 	struct json *json = &report->json;
 	bool silent = report->rank->event_count == 0;
+	const char *message = "events came from the target, but no memory among them";
 
+	if (silent)
+		message = "no event came from the target";
+	else if (arrlenu(report->rank->collectives))
+		message = "collectives came from the target, but no memory: they have a CSV of their own";
 	json_object(json);
 	json_key(json, "error");
 	json_object(json);
-	json_put_text(json, "message",
-		silent ? "no event came from the target" : "events came from the target, but no memory among them");
+	json_put_text(json, "message", message);
 	json_put_text(json, "type", "NothingObserved");
 	json_object_end(json);
 	put_limitations(report);

@@ -24,6 +24,7 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_OUT_OF_MEMORY] = sizeof(struct out_of_memory_event),
 	[EVENT_LAUNCH] = sizeof(struct launch_event),
 	[EVENT_COLLECTIVE] = sizeof(struct collective_event),
+	[EVENT_LIBRARY_COLLECTIVE] = sizeof(struct library_collective_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
@@ -66,6 +67,15 @@ static const char *lists_check(const struct event *record, size_t header, size_t
 	if (header + tensors * sizeof(struct tensor_argument) + frames * sizeof(struct python_frame) > record->size)
 		return "tensors or frames reach beyond their record";
 	return NULL;
+}
+
+static const char *library_check(const struct library_collective_event *record)
+{
+	size_t splits = (size_t)record->input_splits + record->output_splits;
+
+	if (record->input_splits > EVENT_SPLITS_MAX || record->output_splits > EVENT_SPLITS_MAX)
+		return "more parts of ranks than a record may have";
+	return lists_check(&record->event, sizeof(*record) + splits * sizeof(uint64_t), 0, record->frame_count);
 }
 
 static const char *text_check(const struct event *record, const char *text, uint64_t length)
@@ -129,6 +139,8 @@ static const char *content_check(const struct event *record)
 			return "more inputs than tensors";
 		return lists_check(record, sizeof(*collective), collective->tensor_count, collective->frame_count);
 	}
+	case EVENT_LIBRARY_COLLECTIVE:
+		return library_check((const struct library_collective_event *)record);
 	case CAPTURE_SESSION:
 	case CAPTURE_TARGET:
 	case CAPTURE_END: {
@@ -223,6 +235,15 @@ bool event_stack_find(const struct event *event, struct event_stack *stack)
 
 		*stack = (struct event_stack){collective->stack,
 			(const struct python_frame *)(tensors + collective->tensor_count), collective->frame_count};
+		return true;
+	}
+	case EVENT_LIBRARY_COLLECTIVE: {
+		const struct library_collective_event *library = (const struct library_collective_event *)event;
+		const uint64_t *splits = (const uint64_t *)(library + 1);
+
+		*stack = (struct event_stack){library->stack,
+			(const struct python_frame *)(splits + library->input_splits + library->output_splits),
+			library->frame_count};
 		return true;
 	}
 	default:
