@@ -29,7 +29,21 @@ def mpi_command(context, kind, *arguments):
         skip(f"there is no {kind}; run scripts/setup --tests")
     program = build(context, compiler, "mpi_program.c", context.path("program"), "-pthread")
     os.makedirs(context.path("log"), exist_ok=True)
-    return [*launcher, "-n", str(RANKS), program, context.path("log"), *arguments]
+    command = [program, context.path("log"), *arguments]
+    return command if "alone" in arguments else [*launcher, "-n", str(RANKS), *command]
+
+
+def logged_calls(context, rank):
+    with open(context.path("log", f"{rank}.log"), encoding="utf-8") as log:
+        return log.read().splitlines()
+
+
+def check_calls(context, rank, rows):
+    wanted = logged_calls(context, rank)
+    got = [" ".join(row[column] or "-" for column in LOGGED) for row in rows]
+    for index, (one, other) in enumerate(zip(got, wanted)):
+        check_equal(one, other, f"call {index} of rank {rank}")
+    check_equal(len(got), len(wanted), f"calls of rank {rank}")
 
 
 def job_of(context):
@@ -45,13 +59,8 @@ def test_every_call_of_mpi_is_one_row(context, kind):
     check_equal([rank["rank"] for rank in job["ranks"]], list(range(RANKS)), "ranks, of which the launcher is none")
     check_equal({rank["rank_source"] for rank in job["ranks"]}, {"launcher"}, "where their numbers come from")
     for rank in range(RANKS):
-        with open(context.path("log", f"{rank}.log"), encoding="utf-8") as log:
-            wanted = log.read().splitlines()
         rows = collectives_of(context, rank)
-        got = [" ".join(row[column] or "-" for column in LOGGED) for row in rows]
-        for index, (one, other) in enumerate(zip(got, wanted)):
-            check_equal(one, other, f"call {index} of rank {rank}")
-        check_equal(len(got), len(wanted), f"calls of rank {rank}")
+        check_calls(context, rank, rows)
         check_equal({(row["layer"], row["library"], row["calls"]) for row in rows}, {("mpi", "mpi", "1")}, "layers")
         check(all(row["caller"].startswith("program!") for row in rows), "callers:", {row["caller"] for row in rows})
         world = [row for row in rows if row["communicator"] == "0" and row["sequence"]]
@@ -78,6 +87,34 @@ def test_running_program_of_mpi_is_attached_to_by_its_launcher(context, kind):
     job.check_alive()
     for line in {line.split()[-1] for line in job.out.splitlines() if " pid " in line}:
         os.kill(int(line), 9)
+
+
+@test(each=MPI)
+def test_program_of_mpi_that_is_started_is_seen_from_its_first_call_on(context, kind):
+    """Its loader told which libraries it is going to map."""
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", *mpi_command(context, kind, "alone"),
+                          environment={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    check_calls(context, 0, collectives_of(context, 0))
+
+
+@test(timeout=90)
+def test_program_of_mpi_in_python_has_its_lines(context):
+    """And what it asks of a communicator that it split is seen when the answer returns."""
+    launcher = MPI["openmpi"][1]
+    if not shutil.which(launcher[0]) or context.run(PYTHON, "-c", "import mpi4py").code:
+        skip("there is no mpi4py; run scripts/setup --tests")
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", *launcher, "-n", str(RANKS), PYTHON,
+                          program_path("mpi_python"), timeout=80)
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    lines = [line.split()[1] for line in process.out.splitlines() if line.startswith("line")]
+    for rank in range(RANKS):
+        rows = collectives_of(context, rank)
+        check_equal([(row["function"], row["reduce_op"], row["bytes"], row["group_size"]) for row in rows],
+                    [("MPI_Allreduce", "max", "80", "4"), ("MPI_Barrier", "", "0", "2"), ("MPI_Bcast", "", "80", "2")],
+                    f"calls of rank {rank}")
+        check_equal({row["file_name"] for row in rows}, {program_path("mpi_python")}, "files")
+        check_equal(sorted(row["line_num"] for row in rows), sorted(set(lines)), "lines")
 
 
 # --- below c10d ---------------------------------------------------------------------------
@@ -185,14 +222,15 @@ HCCL_CALLS = [
     ("HcclBarrier", [COMMUNICATOR, STREAM], "barrier - - 0 0 -"),
 ]
 COUNTS = [1, 2, 3, 4]
-# The library's file, how a communicator of four is made in which this is rank 1, calls.
-STUBS = {"rccl": ("librccl.so.1", ("ncclCommInitRank", ["result", RANKS, 1]), NCCL_CALLS),
-         "hccl": ("libhccl.so", ("HcclCommInitRootInfo", [RANKS, 0, 1, "result"]), HCCL_CALLS)}
+# The library's layer and file, how a communicator of four is made, the rank in it, calls.
+STUBS = {"rccl": ("rccl", "librccl.so.1", ("ncclCommInitRank", ["result", RANKS, 1]), 1, NCCL_CALLS),
+         "all of rccl": ("rccl", "librccl.so.1", ("ncclCommInitAll", ["result", RANKS, 0]), 0, NCCL_CALLS[:1]),
+         "hccl": ("hccl", "libhccl.so", ("HcclCommInitRootInfo", [RANKS, 0, 1, "result"]), 1, HCCL_CALLS)}
 
 
 @test(each=STUBS)
 def test_catalogue_of_libraries_reads_every_call(context, kind):
-    library, make, calls = STUBS[kind]
+    layer, library, make, rank, calls = STUBS[kind]
     names = {name for name, _, _ in calls} | {make[0]}
     with open(context.path("names.h"), "w", encoding="ascii") as out:
         out.writelines(f"LIBRARY({name})\n" for name in sorted(names))
@@ -203,12 +241,12 @@ def test_catalogue_of_libraries_reads_every_call(context, kind):
     process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON,
                           program_path("library_player"), stub, json.dumps(played), json.dumps(COUNTS))
     check_equal(process.code, COMPLETE, f"exit code of {process}")
-    rows = collectives_of(context, 0) if os.path.exists(context.path("out", "rank_0")) else collectives_of(context, 1)
+    rows = collectives_of(context, rank)
     for row, (name, _, want) in zip(rows, calls):
         got = " ".join(row[column] or "-" for column in ("kind", "reduce_op", "dtype", "bytes", "output_bytes", "peer"))
         check_equal((row["function"], got), (name, want), "call")
         check_equal((row["layer"], int(row["stream"]), int(row["handle"], 16), row["group_rank"], row["group_size"]),
-                    (kind, STREAM, COMMUNICATOR, "1", str(RANKS)), f"stream and communicator of {name}")
+                    (layer, STREAM, COMMUNICATOR, str(rank), str(RANKS)), f"stream and communicator of {name}")
         parts = "{" + "-".join(map(str, COUNTS)) + "}" if name.lower().endswith("allv") else ""
         check_equal((row["splits"], row["output_splits"]), (parts, parts), f"parts of {name}")
     check_equal(len(rows), len(calls), "calls")

@@ -3,14 +3,15 @@
  * A program of MPI without PyTorch that calls every kind of collective, and logs
  * what it calls. For tests of which calls are seen.
  *
- *     mpi_program FOLDER [loop]
+ *     mpi_program FOLDER [loop | alone]
  *
  * Each rank writes FOLDER/RANK.log: a line for each call before it is made,
  *
  *     function kind operation type count bytes output_bytes peer in_place size splits output_splits
  *
  * with - for what there is none of, or what nobody can know (derived types).
- * With `loop` it repeats an all-reduce until it is killed, and prints steps.
+ * With `loop` it repeats an all-reduce until it is killed, and prints steps. With
+ * `alone` it is the only rank, and calls a few right away.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -174,6 +175,25 @@ static void movements(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Large counts came with version 4 of the standard. */
+static void large(void)
+{
+#if MPI_VERSION >= 4
+	MPI_Count counts[RANKS_MAX];
+	MPI_Aint at[RANKS_MAX];
+	int small[RANKS_MAX];
+
+	say("MPI_Allreduce all_reduce sum int64 2 16 16 - 0 %d - -", size);
+	MPI_Allreduce_c(given, got, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+	for (int i = 0; i < size; i++) {
+		counts[i] = small[i] = 2;
+		at[i] = 2 * i;
+	}
+	say("MPI_Allgatherv all_gather - int32 2 8 %d - 0 %d - %s", 8 * size, size, parts(small));
+	MPI_Allgatherv_c(given, 2, MPI_INT, got, counts, at, MPI_INT, MPI_COMM_WORLD);
+#endif
+}
+
 static void later(void)
 {
 	MPI_Request requests[3];
@@ -270,6 +290,15 @@ static void threads(int provided)
 	pthread_join(thread, NULL);
 }
 
+static void alone(void)
+{
+	reduce("max", MPI_MAX, "float32", MPI_FLOAT, 5);
+	say("MPI_Allgather all_gather - float64 4 32 32 - 1 1 - -");
+	MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, got, 4, MPI_DOUBLE, MPI_COMM_WORLD);
+	say("MPI_Bcast broadcast - int32 3 12 12 0 1 1 - -");
+	MPI_Bcast(given, 3, MPI_INT, 0, MPI_COMM_SELF);
+}
+
 static void loop(void)
 {
 	for (int step = 0;; step++) {
@@ -280,8 +309,21 @@ static void loop(void)
 	}
 }
 
+static void all(int provided)
+{
+	reductions();
+	uneven();
+	movements();
+	large();
+	later();
+	pairs();
+	communicators();
+	threads(provided);
+}
+
 int main(int count, char **arguments)
 {
+	const char *mode = count > 2 ? arguments[2] : "";
 	char path[4096];
 	int provided;
 
@@ -292,20 +334,18 @@ int main(int count, char **arguments)
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (size > RANKS_MAX)
 		MPI_Abort(MPI_COMM_WORLD, 2);
-	usleep(FIRST_MICROSECONDS);
-	if (count > 2 && !strcmp(arguments[2], "loop"))
+	if (strcmp(mode, "alone"))
+		usleep(FIRST_MICROSECONDS);
+	if (!strcmp(mode, "loop"))
 		loop();
 	snprintf(path, sizeof(path), "%s/%d.log", arguments[1], rank);
 	log_file = fopen(path, "w");
 	if (!log_file)
 		MPI_Abort(MPI_COMM_WORLD, 1);
-	reductions();
-	uneven();
-	movements();
-	later();
-	pairs();
-	communicators();
-	threads(provided);
+	if (!strcmp(mode, "alone"))
+		alone();
+	else
+		all(provided);
 	fclose(log_file);
 	MPI_Finalize();
 	return 0;

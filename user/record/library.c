@@ -2,8 +2,9 @@
 /*
  * What the handles of a library of collectives mean in a target: types of
  * elements, reduce operations, the communicator of all. Those of Open MPI are
- * objects. A program that was not built as position-independent has copies of
- * them, which then count for the library too: they are looked for there first.
+ * objects. A program that names them in its own code has copies of them
+ * (R_X86_64_COPY), which then count for the library too: they are looked for
+ * there first.
  */
 #include "record/session.h"
 
@@ -42,7 +43,8 @@ static struct loaded_file program_of(
 	return (struct loaded_file){0};
 }
 
-/* Not by the path that its probes were set with, which its loader may have told: the program has another name for it. */
+/* Not by the path that its probes were set with, which its loader may have told: the program has another name for it.
+ */
 static const struct mapped_file *library_mapped(const struct mapped_file *files)
 {
 	for (ptrdiff_t index = 0; index < arrlen(files); index++)
@@ -100,8 +102,12 @@ int library_handles_read(struct session *session, struct target *target, const s
 		return 0;
 	target->handles_read = true;
 	if (plan->open_mpi) {
+		process_refresh(&target->process); /* its exec may not have been told yet */
 		library = loaded_file_of(plan->elf, file);
 		program = program_of(session, target, files);
+		/* Without it there is no knowing which of the two objects counts. */
+		if (!program.elf)
+			return 0;
 	}
 	handles = library_handles(plan->open_mpi ? HANDLES_OPEN_MPI : HANDLES_MPICH, &count);
 	for (size_t index = 0; !error && index < count; index++) {

@@ -466,6 +466,15 @@ static int libraries_find(struct session *session, struct target *target, const 
 	return error;
 }
 
+static bool has_library(const struct target *target, bool (*wanted)(enum library_role role))
+{
+	bool found = false;
+
+	for (int role = 0; role < LIBRARY_ROLES; role++)
+		found |= wanted((enum library_role)role) && target->libraries[role];
+	return found;
+}
+
 int caller_probe(struct session *session, struct target *target, const struct mapped_file *file)
 {
 	struct planned_library *library;
@@ -481,13 +490,14 @@ int caller_probe(struct session *session, struct target *target, const struct ma
 /*
  * The program and its libraries call those of devices and collectives, where there
  * is no PyTorch to do it. A Python process may be about to load it: there is no time to look at
- * the many files that it maps.
+ * the many files that it maps, unless it joins a job of MPI first.
  */
 static int callers_probe(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	int error = 0;
 
-	if (target->libraries[LIBRARY_PYTHON] || target->libraries[LIBRARY_C10])
+	if (target->libraries[LIBRARY_TORCH_CPU] || target->libraries[LIBRARY_C10] ||
+		(target->libraries[LIBRARY_PYTHON] && !has_library(target, library_is_of_collectives)))
 		return 0;
 	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++)
 		error = caller_probe(session, target, &files[index]);
@@ -521,15 +531,6 @@ int library_probe_ahead(
 static bool has_pytorch(const struct target *target)
 {
 	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
-}
-
-static bool has_library(const struct target *target, bool (*wanted)(enum library_role role))
-{
-	bool found = false;
-
-	for (int role = 0; role < LIBRARY_ROLES; role++)
-		found |= wanted((enum library_role)role) && target->libraries[role];
-	return found;
 }
 
 /* A program that uses devices or libraries of collectives without PyTorch, or before it loads it. */
