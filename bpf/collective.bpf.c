@@ -157,7 +157,7 @@ static __noinline int collective_fill(struct pt_regs *context, struct hit *hit, 
 	return 0;
 }
 
-static __noinline int collective_send(struct hit *hit)
+static __noinline int collective_send(struct hit *hit, __u32 operator_)
 {
 	struct collective_event *record = record_of(hit);
 	__u64 stack = 0, size;
@@ -172,6 +172,7 @@ static __noinline int collective_send(struct hit *hit)
 	}
 	size = sizeof(*record) + tensors * sizeof(struct tensor_argument) + frame_count * sizeof(struct python_frame);
 	event_fill(&record->event, hit, EVENT_COLLECTIVE, (__u32)size, 0);
+	record->event.operator_ = (__u16)operator_;
 	record->event.flags = flags;
 	record->stack = stack;
 	record->frame_count = (__u16)frame_count;
@@ -213,7 +214,7 @@ int collective_begun(struct pt_regs *context)
 	thread->collective.place = hit.stack_pointer;
 	READ_USER(thread->collective.word, hit.stack_pointer);
 	collective_fill(context, &hit, description);
-	collective_send(&hit);
+	collective_send(&hit, description->operator_);
 	return 0;
 }
 

@@ -347,8 +347,9 @@ enum library_flag {
 #define EVENT_SPLITS_MAX 32
 
 /*
- * A rank begins a collective. Followed by tensor_argument[tensor_count], inputs
- * first, then python_frame[frame_count].
+ * A rank begins a collective. event.operator_ is the operator of the dispatcher that
+ * it is. Followed by tensor_argument[tensor_count], inputs first, then
+ * python_frame[frame_count].
  */
 struct collective_event {
 	struct event event;

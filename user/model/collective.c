@@ -205,6 +205,7 @@ struct collective collective_of(
 		.peer = -1,
 		.source = -1,
 		.function = FUNCTION_NONE,
+		.run = RUN_NONE,
 		.step = target->steps,
 		.sequence = SEQUENCE_NONE,
 		.last_rank = RANK_UNKNOWN,
@@ -254,6 +255,7 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.input_address = event->input_shown ? tensors[0].data : 0;
 	collective.output_address = outputs ? tensors[event->input_shown].data : 0;
 	collective.in_place = collective.input_address && collective.input_address == collective.output_address;
+	collective.run = operator_note(target, &event->event, event->stack, tensors, event->tensor_count);
 	error = collective_add(target, &collective);
 	thread->collective = error ? NONE : (uint32_t)arrlenu(target->result.collectives) - 1;
 	return error;

@@ -143,6 +143,12 @@ static int runs_publish(struct model *model, struct passes *passes)
 			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
 	passes_link_nodes(passes, runs);
+	for (size_t i = 0; i < arrlenu(target->result.collectives); i++) {
+		struct collective *collective = &target->result.collectives[i];
+
+		if (collective->run != RUN_NONE)
+			collective->run = passes->public_run[collective->run];
+	}
 	target->result.runs = runs;
 	hmfree(names.index);
 	return error;

@@ -269,6 +269,7 @@ struct collective {
 	uint32_t group;         /* index into rank.groups */
 	uint32_t sequence;      /* number on the group, SEQUENCE_NONE: a send or receive */
 	uint32_t stack;         /* index into rank.stacks */
+	uint32_t run;           /* of c10d: index into rank.runs, RUN_NONE */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */

@@ -333,6 +333,18 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 	return 0;
 }
 
+uint32_t operator_note(struct target_state *target, const struct event *event, uint64_t stack,
+	const struct tensor_argument *tensors, uint32_t tensor_count)
+{
+	uint32_t run;
+
+	if (arrlenu(target->runs) >= INDEX_MAX || arrlenu(target->uses) >= INDEX_MAX - UINT16_MAX)
+		return NONE;
+	run = run_add(target, event, SOURCE_OPERATOR, stack);
+	uses_add(target, run, event, tensors, tensor_count);
+	return run;
+}
+
 int operator_throw(struct target_state *target, const struct event *event)
 {
 	struct thread *thread = thread_find(target, event->thread_id);

@@ -320,6 +320,9 @@ bool run_has(const struct target_state *target, const struct run *run, uint8_t f
 /* The run that the work of `run` belongs to, NONE: outside operators. After every frame ended. */
 uint32_t run_resolve(const struct target_state *target, uint32_t run);
 int operator_enter(struct target_state *target, const struct operator_event *event);
+/* An operator without a frame that is followed: what it calls stands on its own. NONE: there are too many. */
+uint32_t operator_note(struct target_state *target, const struct event *event, uint64_t stack,
+	const struct tensor_argument *tensors, uint32_t tensor_count);
 /* An exception is thrown: the operators that are alive fail if nothing more is allocated in them. */
 int operator_throw(struct target_state *target, const struct event *event);
 int operator_tensors(struct target_state *target, const struct tensors_event *event);

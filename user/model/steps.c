@@ -70,14 +70,15 @@ void rank_add_collectives_to_steps(struct rank *rank)
 {
 	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
 		const struct collective *collective = &rank->collectives[i];
+		uint64_t bytes =
+			collective->kind == COLLECTIVE_RECEIVE ? collective->output_bytes : collective->input_bytes;
 		struct step *step;
 
 		if (collective->step >= arrlenu(rank->steps))
 			continue;
 		step = &rank->steps[collective->step];
 		step->collectives++;
-		step->collective_bytes +=
-			collective->kind == COLLECTIVE_RECEIVE ? collective->output_bytes : collective->input_bytes;
+		step->collective_bytes += bytes == COUNT_UNKNOWN ? 0 : bytes;
 		step->wait_ns += collective->wait_ns;
 	}
 }

@@ -11,7 +11,8 @@
 #include "probe/catalogue.h"
 
 struct collective_method {
-	const char *name; /* of the method */
+	const char *name;      /* of the method */
+	const char *operator_; /* "c10d.allreduce_.default" */
 	struct collective_call call;
 };
 

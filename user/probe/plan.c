@@ -250,9 +250,9 @@ static int device_calls_plan(struct library_plan *plan)
 /* --- collectives ------------------------------------------------------------------ */
 
 static int collective_plan(struct library_plan *plan, const char *name, enum program_kind program,
-	const struct collective_call *call, bool *found)
+	const struct collective_method *method, bool *found)
 {
-	struct plan_point point = {.program = program, .described = true};
+	struct plan_point point = {.program = program, .described = true, .name = method->operator_};
 	const struct elf_symbol *symbol = function_find(plan->elf, name);
 	struct entry_place place;
 	int error;
@@ -266,7 +266,7 @@ static int collective_plan(struct library_plan *plan, const char *name, enum pro
 	if (error)
 		return error;
 	point.description.stack_adjust = (int16_t)place.stack_bytes;
-	point.description.collective = *call;
+	point.description.collective = method->call;
 	arrput(plan->points, point);
 	return 0;
 }
@@ -282,7 +282,7 @@ static int collective_class_plan(struct library_plan *plan, const char *class_na
 		bool there;
 
 		collective_symbol(class_name, methods[index].name, symbol);
-		error = collective_plan(plan, symbol, PROGRAM_COLLECTIVE, &methods[index].call, &there);
+		error = collective_plan(plan, symbol, PROGRAM_COLLECTIVE, &methods[index], &there);
 		found += there;
 	}
 	if (found)
@@ -293,7 +293,7 @@ static int collective_class_plan(struct library_plan *plan, const char *class_na
 /* A library without torch.distributed has none of them, which is no fault. */
 static int collectives_plan(struct library_plan *plan)
 {
-	static const struct collective_call none;
+	static const struct collective_method none;
 	enum library_role library;
 	const char *class_name;
 	bool found;

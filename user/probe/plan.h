@@ -25,7 +25,7 @@ struct plan_point {
 	uint64_t offset;  /* in the file */
 	bool full_only;   /* left out at LEVEL_LITE */
 	bool described;   /* its program needs `description` */
-	const char *name; /* of the function, that its records are to have; NULL: none. Static */
+	const char *name; /* of the function or operator, that its records are to have; NULL: none. Static */
 	uint32_t shift;   /* bytes: of PROGRAM_RETURNED from where the call returns to; else from sp there up to the
 	                     entry's */
 	struct hook_description description;

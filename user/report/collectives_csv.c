@@ -14,7 +14,7 @@
 	"time_ns,communicator,group_rank,group_size,sequence,kind,reduce_op,dtype,count,bytes,output_bytes,peer,"      \
 	"in_place,bucket,mode,step,task_name,thread_id,input_addr,output_addr,matched_ranks,last_rank,absent_rank,"    \
 	"skew_ns,wait_ns,differs,file_name,line_num,layer,library,calls,function,stream,handle,group_call,source,"     \
-	"splits,output_splits,average_by_sum,caller\r\n"
+	"splits,output_splits,average_by_sum,caller,task_index\r\n"
 
 /* Empty where it is not known. */
 static void write_number(FILE *file, int32_t number)
@@ -105,6 +105,9 @@ static void write_layers(FILE *file, const struct rank *rank, const struct colle
 	fprintf(file, "%d,", collective->average_by_sum);
 	if (collective->caller)
 		text_write_csv(file, segment_caller(rank, collective->caller, caller));
+	putc(',', file);
+	if (collective->run != RUN_NONE && rank->runs[collective->run].task != TASK_NONE)
+		fprintf(file, "%" PRId64, rank->runs[collective->run].task);
 	fputs("\r\n", file);
 }
 
