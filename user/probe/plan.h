@@ -73,6 +73,7 @@ struct library_plan {
 	struct python_types python_types; /* addresses in the file */
 
 	struct plan_finding *findings; /* stb_ds */
+	ptrdiff_t findings_told;       /* of them, the first so many */
 };
 
 /* Make the plan for the file behind `fd`. Returns 0 or a negative errno; findings are filled in any case. */

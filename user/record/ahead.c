@@ -24,8 +24,7 @@
 #define INTERPRETER_BYTES_MAX 256
 #define LIST_BYTES_MAX (1u << 20)
 
-/* The file that execvp would run, in an allocated text; NULL: none. */
-static char *command_path(const char *command)
+char *command_path(const char *command)
 {
 	const char *folders = getenv("PATH");
 	char *path;

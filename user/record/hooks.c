@@ -26,10 +26,9 @@ struct planned_library *torch_of(struct session *session, const struct target *t
 static int hook_set_use(struct session *session, struct target *target, enum hook_set_kind set)
 {
 	struct library_plan *plan = torch_of(session, target)->plan;
-	ptrdiff_t findings = arrlen(plan->findings);
 	int error = set == HOOK_SET_PLAIN && plan->torch ? plain_hooks_plan(plan) : 0;
 
-	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU], findings);
+	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU]);
 	if (!error)
 		target->hook_set = set;
 	return error;

@@ -658,6 +658,8 @@ int recorder_run(const struct record_options *options, struct record_result *res
 		if (!error) {
 			target->scanned = true; /* its image will be another one */
 			error = target_probe_ahead(&recorder.session, target, options->command[0]);
+			if (!error)
+				error = torch_plan_ahead(&recorder.session, options->command[0]);
 		}
 		if (!error && write(go, "g", 1) != 1)
 			error = -errno;

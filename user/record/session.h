@@ -206,14 +206,20 @@ int target_scan(struct session *session, struct target *target);
 bool library_makes_target(enum library_role role);
 /* Probe the libraries that make a target which a command is going to map, before its exec. 0 or a negative errno. */
 int target_probe_ahead(struct session *session, struct target *target, const char *command);
+/* The file that execvp would run, in an allocated text; NULL: none. */
+char *command_path(const char *command);
+/* torch_ahead.c: make the plans of the PyTorch that a command is likely to map. */
+int torch_plan_ahead(struct session *session, const char *command);
+/* The plan for a file, by its path; NULL: there is none. */
+struct library_plan *library_plan_ahead(struct session *session, const char *path, enum library_role role);
 /* Probe behind the calls of devices' libraries that a file without a role has. */
 int caller_probe(struct session *session, struct target *target, const struct mapped_file *file);
 int library_probe_ahead(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
-/* Tell what was found out about a library from the finding `first` on: what is bad, and all when --verbose. */
-void findings_tell(const struct session *session, const struct library_plan *plan, const char *path, ptrdiff_t first);
+/* Tell what was found out about a library and not told yet: what is bad, and all when --verbose. */
+void findings_tell(const struct session *session, struct library_plan *plan, const char *path);
 const struct mapped_file *library_file_of(
 	const struct mapped_file *files, const struct target *target, enum library_role role);
 /* The number of the link, or a negative errno. */

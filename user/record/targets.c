@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "containers/containers.h"
@@ -113,11 +114,13 @@ void targets_free(struct session *session)
 
 /* --- libraries ------------------------------------------------------------------ */
 
-/* Tell what is wrong with a library, once. */
-void findings_tell(const struct session *session, const struct library_plan *plan, const char *path, ptrdiff_t first)
+void findings_tell(const struct session *session, struct library_plan *plan, const char *path)
 {
-	for (ptrdiff_t index = first; index < arrlen(plan->findings); index++) {
-		const struct plan_finding *finding = &plan->findings[index];
+	/* A python program whose interpreter is in a library of its own has nothing to say. */
+	if (plan->role == LIBRARY_PYTHON && !plan->python_runtime)
+		return;
+	for (; plan->findings_told < arrlen(plan->findings); plan->findings_told++) {
+		const struct plan_finding *finding = &plan->findings[plan->findings_told];
 
 		if (!finding->good || session->options->verbose)
 			session_tell(session, "%s (build-id %s): %s%s%s", path,
@@ -152,8 +155,6 @@ static int library_plan_of(struct session *session, pid_t pid, const struct mapp
 		free(library.plan);
 		return error;
 	}
-	if (role != LIBRARY_PYTHON || library.plan->python_runtime)
-		findings_tell(session, library.plan, file->path, 0);
 	arrput(session->libraries, library);
 	*found = &arrlast(session->libraries);
 	return 0;
@@ -170,7 +171,9 @@ static int library_take(
 	/* A process that has gone says nothing about the file: the next one with it will. */
 	if (error && error != -ENOENT && error != -ESRCH)
 		session_tell(session, "%s: cannot be read as a library: %s", file->path, strerror(-error));
-	/* A python program whose interpreter is in a library of its own has nothing to probe. */
+	if (!error)
+		findings_tell(session, library->plan, file->path);
+	/* Nothing to probe there. */
 	if (error || (role == LIBRARY_PYTHON && !library->plan->python_runtime))
 		return 0;
 	error = library_plan_bias(library->plan, file->start, file->offset, &target->bias[role]);
@@ -425,10 +428,9 @@ static int target_probe(struct session *session, struct target *target, const st
 static int torch_plan_take(struct session *session, struct target *target)
 {
 	struct library_plan *plan = torch_of(session, target)->plan;
-	ptrdiff_t findings = arrlen(plan->findings);
 	int error = torch_plan_make(plan, target->libraries[LIBRARY_C10]);
 
-	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU], findings);
+	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU]);
 	if (error)
 		session_tell(session, "%s: its operators cannot be read: %s", target->library_paths[LIBRARY_TORCH_CPU],
 			strerror(-error));
@@ -484,7 +486,10 @@ int caller_probe(struct session *session, struct target *target, const struct ma
 		return 0;
 	hmput(target->callers, file->inode, true);
 	error = library_plan_of(session, target->process.pid, file, LIBRARY_CALLER, &library);
-	return error ? 0 : points_probe(session, target, file, library->plan);
+	if (error)
+		return 0;
+	findings_tell(session, library->plan, file->path);
+	return points_probe(session, target, file, library->plan);
 }
 
 /*
@@ -504,6 +509,19 @@ static int callers_probe(struct session *session, struct target *target, const s
 	return error;
 }
 
+struct library_plan *library_plan_ahead(struct session *session, const char *path, enum library_role role)
+{
+	struct mapped_file file = {.path = (char *)path};
+	struct planned_library *library;
+	struct stat status;
+
+	if (stat(path, &status))
+		return NULL;
+	file.device = status.st_dev;
+	file.inode = status.st_ino;
+	return library_plan_of(session, 0, &file, role, &library) ? NULL : library->plan;
+}
+
 int library_probe_ahead(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
 {
@@ -512,6 +530,7 @@ int library_probe_ahead(
 
 	if (error)
 		return 0; /* it is looked at again when it is mapped */
+	findings_tell(session, library->plan, file->path);
 	target->libraries[role] = library->plan;
 	target->library_paths[role] = strdup(file->path);
 	if (!target->library_paths[role])
