@@ -146,6 +146,11 @@ static long made_keep(__u32 index, struct made_walk *walk)
 	return 0;
 }
 
+static __always_inline bool tells_number(const struct pending_communicator *pending)
+{
+	return pending->action == LIBRARY_SIZE || pending->action == LIBRARY_RANK;
+}
+
 /* The call is over: what its result says is taken over. */
 static __noinline int communicator_settle(struct hit *hit)
 {
@@ -154,7 +159,7 @@ static __noinline int communicator_settle(struct hit *hit)
 	__u32 count = 1;
 
 	pending->call.place = 0;
-	if (pending->action == LIBRARY_SIZE || pending->action == LIBRARY_RANK) {
+	if (tells_number(pending)) {
 		number_keep(hit, pending);
 		return 0;
 	}
@@ -165,8 +170,9 @@ static __noinline int communicator_settle(struct hit *hit)
 }
 
 /*
- * At the thread's next hit. A result below the stack pointer has been given up:
- * something else may stand there by now.
+ * At the thread's next hit, when the call was not seen to return. A number may be
+ * another one by now, and is given up. A handle that is not one any more does no
+ * harm, since nobody calls with it; but a place on the stack that was left is not read.
  */
 static __always_inline void communicator_check(struct hit *hit)
 {
@@ -174,7 +180,7 @@ static __always_inline void communicator_check(struct hit *hit)
 
 	if (!pending->call.place || call_is_alive(&pending->call, hit->stack_pointer))
 		return;
-	if (pending->result >= pending->call.place && pending->result < hit->stack_pointer) {
+	if (tells_number(pending) || (pending->result >= pending->call.place && pending->result < hit->stack_pointer)) {
 		pending->call.place = 0;
 		return;
 	}

@@ -19,6 +19,8 @@
 #include "attach/tracer.h"
 #include "cli/cli.h"
 #include "containers/containers.h"
+#include "probe/device_calls.h"
+#include "probe/library_calls.h"
 #include "probe/plan.h"
 #include "python/threads.h"
 #include "target/maps.h"
@@ -340,6 +342,7 @@ static void check_libraries(struct doctor *doctor)
 	};
 	struct library_plan plans[LIBRARY_ROLES] = {0};
 	const struct mapped_file *mapped[LIBRARY_ROLES] = {NULL};
+	bool needed = true; /* PyTorch: without it, only what uses devices or joins collectives by itself is traced */
 	struct mapped_file *files;
 	int error = maps_read(doctor->pid, &files);
 
@@ -356,11 +359,15 @@ static void check_libraries(struct doctor *doctor)
 	}
 	if (mapped[LIBRARY_TORCH_CPU] && mapped[LIBRARY_C10])
 		check_torch(doctor, plans, mapped);
+	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++)
+		if (mapped[role] && (library_is_of_devices((enum library_role)role) ||
+					    library_is_of_collectives((enum library_role)role)))
+			needed = false;
 	for (int role = LIBRARY_NONE + 1; role < LIBRARY_ROLES; role++) {
 		if (mapped[role])
 			check_library(doctor, mapped[role], &plans[role]);
 		else if (without[role])
-			check_add(doctor, role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU ? BAD : NOTE,
+			check_add(doctor, needed && (role == LIBRARY_C10 || role == LIBRARY_TORCH_CPU) ? BAD : NOTE,
 				library_role_name((enum library_role)role), without[role], "%s", "not mapped");
 		library_plan_free(&plans[role]);
 	}

@@ -307,7 +307,7 @@ static void sum_add(uint64_t *sum, uint64_t more)
 }
 
 /* The first call becomes the whole. */
-static void group_fold(struct target_state *target, const struct thread *thread, uint64_t *parts, uint32_t size)
+static void group_fold(struct target_state *target, const struct thread *thread, const uint64_t *parts, uint32_t size)
 {
 	struct collective *whole = grouped_at(target, thread, 0);
 	struct side input = {.splits = parts, .split_count = size};

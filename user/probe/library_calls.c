@@ -32,7 +32,7 @@
 
 /* --- NCCL and RCCL: (what it gives, what it gets, elements, type, …, communicator, stream) --------------- */
 
-#define NUMBERS .width = LIBRARY_WIDE | LIBRARY_INT_TYPES
+#define NUMBERS .width = (LIBRARY_WIDE | LIBRARY_INT_TYPES)
 #define BUFFERS .input = ARGUMENT(0), .output = ARGUMENT(1)
 #define COUNT_BOTH(place) .input_count = (place), .output_count = (place)
 #define TYPE_BOTH(place) .input_type = (place), .output_type = (place)

@@ -51,6 +51,7 @@ struct hook_set {
 struct library_plan {
 	enum library_role role;
 	bool torch_planned; /* torch_plan_make was here */
+	bool open_mpi;      /* of LIBRARY_MPI: Open MPI's, else as MPICH's */
 	char *build_id;
 	struct elf_file *elf;
 
@@ -68,7 +69,6 @@ struct library_plan {
 	uint64_t copy_slices;             /* address in the file of the class's table of functions, 0: not found */
 	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
 	uint64_t undefined_table;
-	bool open_mpi;                    /* of LIBRARY_MPI: Open MPI's, else as MPICH's */
 	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
 	struct python_types python_types; /* addresses in the file */
 

@@ -68,12 +68,12 @@ static void write_what(FILE *file, const struct rank *rank, const struct collect
 }
 
 /* "{3-4-9}"; nothing where there are none. */
-static void write_splits(FILE *file, const uint64_t *splits, uint32_t count)
+static void write_splits(FILE *file, const struct rank *rank, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		putc(i ? '-' : '{', file);
-		if (splits[i] != COUNT_UNKNOWN)
-			fprintf(file, "%" PRIu64, splits[i]);
+		if (rank->splits[first + i] != COUNT_UNKNOWN)
+			fprintf(file, "%" PRIu64, rank->splits[first + i]);
 	}
 	fputs(count ? "}," : ",", file);
 }
@@ -81,7 +81,6 @@ static void write_splits(FILE *file, const uint64_t *splits, uint32_t count)
 /* Who was asked, and what the library below was. */
 static void write_layers(FILE *file, const struct rank *rank, const struct collective *collective)
 {
-	const uint64_t *splits = rank->splits + (rank->splits ? collective->splits : 0);
 	char caller[SEGMENT_CALLER_BYTES];
 
 	fprintf(file, ",%s,", collective_layer_name(collective->layer));
@@ -100,8 +99,8 @@ static void write_layers(FILE *file, const struct rank *rank, const struct colle
 		fprintf(file, "%u", collective->group_call);
 	putc(',', file);
 	write_number(file, collective->source);
-	write_splits(file, splits, collective->input_splits);
-	write_splits(file, splits + collective->input_splits, collective->output_splits);
+	write_splits(file, rank, collective->splits, collective->input_splits);
+	write_splits(file, rank, collective->splits + collective->input_splits, collective->output_splits);
 	fprintf(file, "%d,", collective->average_by_sum);
 	if (collective->caller)
 		text_write_csv(file, segment_caller(rank, collective->caller, caller));
