@@ -2,11 +2,12 @@
 import collections
 import glob
 import os
+import socket
 
 import compare
 import exact
 import invariants
-from harness import JOBS, check, check_equal, program_path, say, split_steps, test
+from harness import HERE, JOBS, PYTHON, check, check_equal, program_path, say, split_steps, test
 
 SHOWN = 12
 ANY = (0, 1000)
@@ -182,3 +183,26 @@ def test_lite_level_sees_the_same_blocks(context):
           blocks(lite) - blocks(full))
     check(any("lite" in line for line in lite.json["limitations"]), "the limits of lite are not in limitations:",
           lite.json["limitations"])
+
+
+# Gloo copies on threads of its own, beside the operators of the rank: where exactly they fall, differs.
+OTHER_THREADS = {"extra_tasks": (0, 1), "lifetime": (99, 100), "plot": (95, 100)}
+
+
+@test(timeout=120)
+def test_each_rank_of_a_job_is_as_exact_as_a_process_alone(context):
+    """Collectives of c10d are operators of the dispatcher, with their tensors as arguments."""
+    ranks, arguments = 2, ("gloo", "ddp", "3")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    for process in [context.start(PYTHON, os.path.join(HERE, "reference.py"), "-o", context.path("reference"), program_path("sharded"), *arguments,
+                                  environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+                    for rank in range(ranks)]:
+        process.check_code(0)
+    report = context.trace_run(program_path("sharded"), "gloo", ranks, *arguments[1:])
+    for rank in range(ranks):
+        check_figures(*exact.compare_exactly(context.path("reference"), report.folder, str(rank)), OTHER_THREADS)
+    names = collections.Counter(task["node_name"] for task in report.tasks if task["node_name"].startswith("c10d."))
+    check(names["c10d.allreduce_.default"] == 3 and names["c10d.broadcast_.default"] >= 3, "operators of c10d:", names)
