@@ -1,6 +1,8 @@
 """Ranks of which the last comes late to a collective, or never.
 
     late.py gloo 2 SECONDS      SECONDS: how late; "never"
+
+Each rank prints `late RANK TIME` before that collective, the fourth: nanoseconds of the monotonic clock.
 """
 import os
 import sys
@@ -24,7 +26,9 @@ def work(backend, late):
         distributed.all_reduce(data)
     if rank == size - 1:
         linger(3600 if late == "never" else float(late))
-    distributed.all_reduce(data * 2)
+    data = data * 2
+    print("late", rank, time.monotonic_ns(), flush=True)
+    distributed.all_reduce(data)
     distributed.barrier()
 
 
