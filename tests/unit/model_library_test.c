@@ -411,6 +411,21 @@ Test(library, call_inside_a_collective_that_was_never_seen_is_a_row)
 	cr_assert_eq(row_of(&record)->layer, LAYER_NCCL);
 }
 
+Test(library, call_of_another_library_than_before_is_not_below)
+{
+	struct record record = record_of(LAYER_NCCL, COLLECTIVE_ALL_REDUCE);
+
+	c10d_begin(COLLECTIVE_ALL_REDUCE, OPERATION_SUM);
+	record.head.flags = LIBRARY_INSIDE;
+	take(&record);
+	record.head.layer = LAYER_MPI;
+	take(&record);
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(rows(), 2);
+	cr_assert_eq(row(0)->calls, 1);
+	cr_assert_eq(row(1)->layer, LAYER_MPI);
+}
+
 Test(library, call_of_pytorch_on_another_thread_is_part_of_the_earliest_like_it)
 {
 	struct record record = record_of(LAYER_MPI, COLLECTIVE_ALL_REDUCE);

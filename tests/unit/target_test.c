@@ -127,6 +127,24 @@ Test(maps, of_this_process_have_this_program)
 	maps_free(files);
 }
 
+Test(maps, a_file_is_opened_where_its_mapping_has_changed_since)
+{
+	struct mapped_file *files;
+	int fd = -ENOENT;
+
+	cr_assert_eq(maps_read(getpid(), &files), 0);
+	cr_assert_gt(arrlen(files), 0);
+	files[0].end += 1 << 20;
+	fd = mapped_file_open(getpid(), &files[0]);
+	if (fd != -EPERM && fd != -EACCES)
+		cr_assert_geq(fd, 0, "%s", strerror(-fd));
+	close(fd);
+	files[0].inode++;
+	fd = mapped_file_open(getpid(), &files[0]);
+	cr_assert(fd == -ENOENT || fd == -EPERM || fd == -EACCES);
+	maps_free(files);
+}
+
 Test(maps, of_no_process_are_refused)
 {
 	struct mapped_file *files;

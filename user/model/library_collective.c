@@ -200,20 +200,22 @@ static void counts_fill(
 
 /* --- below c10d ---------------------------------------------------------------------- */
 
-/* c10d's collective that a call of PyTorch on another thread was made for: the earliest like it. */
-static uint32_t unjoined_find(struct target_state *target, const struct library_collective_event *event)
+static bool may_be_below(const struct collective *above, const struct library_collective_event *event)
 {
-	struct rank *rank = &target->result;
-	uint32_t end = (uint32_t)arrlenu(rank->collectives), looked = 0;
+	return above->layer == LAYER_C10D && (!above->calls || above->library == event->layer);
+}
 
-	while (target->unjoined < end && rank->collectives[target->unjoined].library != LAYER_C10D)
-		target->unjoined++;
-	for (uint32_t i = target->unjoined; i < end && looked < UNJOINED_MAX; i++, looked++) {
+/* c10d's collective that a call of PyTorch on another thread was made for: the earliest like it, of the last ones. */
+static uint32_t unjoined_find(const struct target_state *target, const struct library_collective_event *event)
+{
+	const struct rank *rank = &target->result;
+	uint32_t end = (uint32_t)arrlenu(rank->collectives);
+
+	for (uint32_t i = end > UNJOINED_MAX ? end - UNJOINED_MAX : 0; i < end; i++) {
 		const struct collective *collective = &rank->collectives[i];
 		const struct group *group = &rank->groups[collective->group];
 
-		if (collective->layer != LAYER_C10D || collective->library != LAYER_C10D ||
-			collective->kind != event->kind)
+		if (collective->layer != LAYER_C10D || collective->calls || collective->kind != event->kind)
 			continue;
 		if (!group->handle || group->handle == event->communicator)
 			return i;
@@ -221,10 +223,12 @@ static uint32_t unjoined_find(struct target_state *target, const struct library_
 	return NONE;
 }
 
+/* A frame of c10d may seem to be alive that is not: then another library is called below it than before. */
 static uint32_t above_find(
-	struct target_state *target, const struct thread *thread, const struct library_collective_event *event)
+	const struct target_state *target, const struct thread *thread, const struct library_collective_event *event)
 {
-	if (event->flags & LIBRARY_INSIDE)
+	if (event->flags & LIBRARY_INSIDE && thread->collective != NONE &&
+		may_be_below(&target->result.collectives[thread->collective], event))
 		return thread->collective;
 	return event->flags & LIBRARY_BY_TORCH && event->layer == LAYER_MPI ? unjoined_find(target, event) : NONE;
 }

@@ -239,7 +239,6 @@ struct target_state {
 	struct correction *corrections;     /* stb_ds, in order */
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
-	uint32_t unjoined; /* index into result.collectives: those of c10d before it have their library's call */
 
 	int32_t parent; /* index of the target that started it, -1: none */
 	bool forked;    /* it did no exec since */

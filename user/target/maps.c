@@ -14,6 +14,7 @@
 #include "containers/containers.h"
 
 /* A process with more text than this in its maps is not read: 64 Ki mappings are the kernel's usual limit. */
+#define REOPEN_TURNS 3
 #define MAPS_TEXT_MAX (32u << 20)
 #define MAPS_READ_STEP (256u << 10)
 #define FIELDS_BYTES_MAX 128 /* what stands before the path, with the longest numbers and the blanks that pad it */
@@ -122,16 +123,42 @@ void maps_free(struct mapped_file *files)
 	arrfree(files);
 }
 
-int mapped_file_open(pid_t pid, const struct mapped_file *file)
+static int map_file_open(pid_t pid, uint64_t start, uint64_t end)
 {
 	char path[PROC_PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Where the same inode is mapped by now. */
+static int moved_file_open(pid_t pid, const struct mapped_file *file)
+{
+	struct mapped_file *files;
+	int error = maps_read(pid, &files), fd = -ENOENT;
+
+	if (error)
+		return error;
+	for (ptrdiff_t index = 0; fd == -ENOENT && index < arrlen(files); index++)
+		if (files[index].device == file->device && files[index].inode == file->inode)
+			fd = map_file_open(pid, files[index].start, files[index].end);
+	maps_free(files);
+	return fd;
+}
+
+int mapped_file_open(pid_t pid, const struct mapped_file *file)
+{
 	int fd;
 
 	if (!file->end) {
 		fd = open(file->path, O_RDONLY | O_CLOEXEC);
 		return fd < 0 ? -errno : fd;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, file->start, file->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	fd = map_file_open(pid, file->start, file->end);
+	/* The loader maps a library in one piece at first, and its data over the end of that. */
+	for (int turn = 0; fd == -ENOENT && turn < REOPEN_TURNS; turn++)
+		fd = moved_file_open(pid, file);
+	return fd;
 }

@@ -32,8 +32,10 @@ int maps_read(pid_t pid, struct mapped_file **files);
 
 void maps_free(struct mapped_file *files);
 
-/* Open the mapped inode itself; one that is not mapped yet (end 0) by its path. Returns a file descriptor or a negative
- * errno. */
+/*
+ * Open the mapped inode itself, also where its mapping has changed since; one that is not mapped yet (end 0) by its
+ * path. Returns a file descriptor or a negative errno.
+ */
 int mapped_file_open(pid_t pid, const struct mapped_file *file);
 
 #endif
