@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -22,6 +23,15 @@ def build(context, compiler, source, out, *options):
     process = context.run(compiler, "-O2", "-o", out, os.path.join(PROGRAMS, source), *options)
     check_equal(process.code, 0, f"exit code of {process}")
     return out
+
+
+def build_stub(context, library, names, make, result):
+    """A library of these functions; `make` puts a communicator where its argument of that number points to."""
+    with open(context.path("names.h"), "w", encoding="ascii") as out:
+        out.writelines(f"LIBRARY({name})\n" for name in sorted(names))
+    return build(context, "gcc", "library_stub.c", context.path(library), "-shared", "-fPIC",
+                 f"-DNAMES=\"{context.path('names.h')}\"", f"-DCOMMUNICATOR={COMMUNICATOR:#x}", f"-DMAKE={make}",
+                 f"-DRESULT={result}")
 
 
 def mpi_command(context, kind, *arguments):
@@ -108,7 +118,7 @@ def test_program_of_mpi_in_python_has_its_lines(context):
     process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", *launcher, "-n", str(RANKS), PYTHON,
                           program_path("mpi_python"), timeout=80)
     check_equal(process.code, COMPLETE, f"exit code of {process}")
-    lines = [line.split()[1] for line in process.out.splitlines() if line.startswith("line")]
+    lines = re.findall(r"\bline (\d+)", process.out)  # of ranks that print at once
     for rank in range(RANKS):
         rows = collectives_of(context, rank)
         check_equal([(row["function"], row["reduce_op"], row["bytes"], row["group_size"]) for row in rows],
@@ -232,12 +242,7 @@ STUBS = {"rccl": ("rccl", "librccl.so.1", ("ncclCommInitRank", ["result", RANKS,
 @test(each=STUBS)
 def test_catalogue_of_libraries_reads_every_call(context, kind):
     layer, library, make, rank, calls = STUBS[kind]
-    names = {name for name, _, _ in calls} | {make[0]}
-    with open(context.path("names.h"), "w", encoding="ascii") as out:
-        out.writelines(f"LIBRARY({name})\n" for name in sorted(names))
-    stub = build(context, "gcc", "library_stub.c", context.path(library), "-shared", "-fPIC",
-                 f"-DNAMES=\"{context.path('names.h')}\"", f"-DCOMMUNICATOR={COMMUNICATOR:#x}", f"-DMAKE={make[0]}",
-                 f"-DRESULT={make[1].index('result')}")
+    stub = build_stub(context, library, {name for name, _, _ in calls} | {make[0]}, make[0], make[1].index("result"))
     played = [list(make), *([name, arguments] for name, arguments, _ in calls)]
     process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON,
                           program_path("library_player"), stub, json.dumps(played), json.dumps(COUNTS))
@@ -251,3 +256,18 @@ def test_catalogue_of_libraries_reads_every_call(context, kind):
         parts = "{" + "-".join(map(str, COUNTS)) + "}" if name.lower().endswith("allv") else ""
         check_equal((row["splits"], row["output_splits"]), (parts, parts), f"parts of {name}")
     check_equal(len(rows), len(calls), "calls")
+
+
+@test(timeout=120)
+def test_64_ranks_that_call_at_a_steady_rate_lose_nothing(context):
+    """Together 32,000 calls a second."""
+    ranks, calls = 64, 1000
+    stub = build_stub(context, "libnccl.so.2", {"ncclCommInitRank", "ncclAllReduce"}, "ncclCommInitRank", 0)
+    program = build(context, "gcc", "library_rate.c", context.path("program"))
+    context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--", program, stub, ranks, calls, 2000,
+                timeout=100).check_code(COMPLETE)
+    for rank in range(ranks):
+        rows = collectives_of(context, rank)
+        check_equal([int(row["count"]) for row in rows], list(range(1, calls + 1)), f"calls of rank {rank}")
+        check_equal({(row["group_rank"], row["group_size"], row["matched_ranks"], row["differs"]) for row in rows},
+                    {(str(rank), str(ranks), str(ranks), "0")}, f"communicators and matches of rank {rank}")
