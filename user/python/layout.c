@@ -117,6 +117,7 @@ static const struct python_layout layouts[] = {
 		.code = CODE_SINCE_311(68, 208),
 		.text = TEXT_SINCE_312,
 		OBJECT_PARTS(880, 8, KEYS_FORMAT_311, ATTRIBUTES_INLINE),
+		.collects_in_pieces = true,
 	},
 };
 

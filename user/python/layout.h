@@ -12,6 +12,7 @@
 #ifndef HDTRACE_PYTHON_LAYOUT_H
 #define HDTRACE_PYTHON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Pointers to follow from a PyThreadState to its innermost frame. */
@@ -98,6 +99,8 @@ struct python_layout {
 	} dict;                        /* PyDictObject */
 
 	uint32_t object_type; /* ob_type in every object */
+
+	bool collects_in_pieces; /* the collector moves objects between its two oldest lists, both ways */
 };
 
 /* The layout of CPython major.minor; NULL when it is not known. Constant. */

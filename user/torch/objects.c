@@ -465,7 +465,7 @@ static void found_walk(struct objects_walk *walk, const struct found *found)
 	hmfree(children);
 }
 
-int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap)
+int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap)
 {
 	struct found found = {.walk = walk};
 	int error = python_heap_walk(walk->memory, heap, object_find, &found);

@@ -40,7 +40,7 @@ void objects_walk_free(struct objects_walk *walk);
  * empty name). Names begin at modules that no other one holds. `heap` is of
  * python_heap_find. -EAGAIN: not everything could be read.
  */
-int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap);
+int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap);
 
 /* The modules below `root`, which the walk has not met before. -EBADMSG: it is no module. */
 int objects_walk_modules(struct objects_walk *walk, uint64_t root);
