@@ -3,8 +3,8 @@
  * Names of modules, and what Python holds storages by. Stacks show which modules
  * there are (`self` of the frames of nn.Module's call): the tree below a new one
  * is read out of the target at once. All objects of the interpreter are read when
- * a running job is attached to, when an optimizer shows up, now and then, and at
- * the end.
+ * a running job is attached to, when an optimizer shows up, at a new peak of memory,
+ * when memory is out, now and then, and at the end.
  *
  * The capture has the name of a module before the first stack with it. Owners
  * come behind the events until the moment at which they were read: they wait
@@ -13,6 +13,7 @@
 #include "record/session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,11 @@
 /* A walk is repeated after so much time, or so many times what it took. */
 #define WALK_NANOSECONDS 1000000000ull
 #define WALK_SHARE 50
+/* One that was not whole, or that a new peak of memory calls for, comes sooner. */
+#define WALK_SOON_NANOSECONDS 50000000ull
+#define WALK_SOON_SHARE 10
+/* The last one is the only one that knows what is left. */
+#define WALK_LAST_TRIES 3
 /* What a target shows must not keep us for longer: what is not read by then is left out. */
 #define WALK_NANOSECONDS_MAX 5000000000ull
 
@@ -50,7 +56,11 @@ struct target_objects {
 	bool heap_missed;              /* that was told */
 	struct owner *owners;          /* stb_ds: that wait */
 	uint64_t walk_next_ns;         /* when the next is due */
+	uint64_t walk_soon_ns;         /* when one may come that is wanted sooner */
 	bool walk_wanted;              /* something new showed up */
+	bool peak_wanted;              /* more memory is held than when objects were read last */
+	bool walked;                   /* there was one */
+	bool whole;                    /* the last one was */
 };
 
 struct walk_context {
@@ -158,6 +168,29 @@ static bool heap_find(struct session *session, struct target *target, const stru
 	return objects->heap.count;
 }
 
+static void walk_tell(const struct session *session, const struct target *target, uint64_t took, int error)
+{
+	const struct python_heap *heap = &target->objects->heap;
+
+	session_tell(session,
+		"pid %d: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		", %" PRIu64 " objects, %u retries)",
+		target->process.pid, arrlen(target->objects->owners), (double)took / 1e6, error ? ", not all" : "",
+		heap->objects[0], heap->objects[1], heap->objects[2], heap->objects[3], heap->retries);
+}
+
+/* When the next is due: a long walk makes a long pause. */
+static void walk_plan(struct target_objects *objects, uint64_t began_ns, uint64_t took)
+{
+	uint64_t soon = took * WALK_SOON_SHARE, next = took * WALK_SHARE;
+
+	objects->walk_wanted = objects->peak_wanted = false;
+	objects->walk_soon_ns = began_ns + (soon > WALK_SOON_NANOSECONDS ? soon : WALK_SOON_NANOSECONDS);
+	objects->walk_next_ns = began_ns + (next > WALK_NANOSECONDS ? next : WALK_NANOSECONDS);
+	if (!objects->whole && objects->heap.count)
+		objects->walk_next_ns = objects->walk_soon_ns;
+}
+
 static void heap_walk(struct session *session, struct target *target, bool in_ring)
 {
 	struct target_objects *objects = target->objects;
@@ -179,23 +212,48 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap) : -ENOENT;
 	objects_walk_free(walk);
 	took = monotonic_now() - context.time_ns;
-	objects->walk_wanted = false;
-	objects->walk_next_ns =
-		context.time_ns + (took * WALK_SHARE > WALK_NANOSECONDS ? took * WALK_SHARE : WALK_NANOSECONDS);
+	objects->walked = true;
+	objects->whole = !error;
+	walk_plan(objects, context.time_ns, took);
 	if (session->options->verbose)
-		session_tell(session, "pid %d: %td owners of storages read in %.1f ms%s", target->process.pid,
-			arrlen(objects->owners), (double)took / 1e6, error ? ", not all" : "");
+		walk_tell(session, target, took, error);
 }
 
-void objects_walk_all(struct session *session, struct target *target)
+/* One that was not whole is repeated; what it found counts all the same. */
+static void heap_walk_last(struct session *session, struct target *target, bool in_ring)
 {
-	heap_walk(session, target, false);
+	for (int tries = 0; objects_are_there(target) && tries < WALK_LAST_TRIES; tries++) {
+		heap_walk(session, target, in_ring);
+		if (target->objects->whole || !target->objects->heap.count)
+			break;
+	}
+}
+
+void objects_walk_last(struct session *session, struct target *target)
+{
+	heap_walk_last(session, target, false);
 }
 
 void objects_walk_end(struct session *session, struct target *target)
 {
-	heap_walk(session, target, true);
+	heap_walk_last(session, target, true);
 	owners_keep(session, target, UINT64_MAX);
+}
+
+void objects_walk_now(struct session *session, struct target *target)
+{
+	heap_walk(session, target, true);
+}
+
+void objects_want_peak(struct target *target)
+{
+	if (target->objects)
+		target->objects->peak_wanted = true;
+}
+
+int objects_whole(const struct target *target)
+{
+	return target->objects && target->objects->walked ? target->objects->whole : -1;
 }
 
 /* --- stacks ---------------------------------------------------------------------- */
@@ -314,12 +372,14 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 void objects_follow(struct session *session, struct target *target)
 {
 	const struct target_objects *objects;
+	uint64_t now = monotonic_now();
 
 	if (!target->from_start)
 		objects_begin(session, target);
 	objects = target->objects;
-	if (objects_are_there(target) && (objects->walk_wanted || monotonic_now() >= objects->walk_next_ns))
-		objects_walk_all(session, target);
+	if (objects_are_there(target) && (objects->walk_wanted || now >= objects->walk_next_ns ||
+						 (objects->peak_wanted && now >= objects->walk_soon_ns)))
+		heap_walk(session, target, false);
 }
 
 void objects_forget(struct target *target)

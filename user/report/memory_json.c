@@ -54,6 +54,8 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_NO_OBJECTS                                                                                          \
 	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
 	"gradients being stored."
+#define LIMITATION_OBJECTS_CHANGED                                                                                     \
+	"When Python's objects were read last, they changed faster than they could be followed: owners may be missing."
 #define LIMITATION_LITE                                                                                                \
 	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
 	"are left out, and those that raise are not told from others; sizes on devices are rounded up."
@@ -398,6 +400,8 @@ static void put_limitations(struct report *report)
 	for (size_t i = 0; i < sizeof(LIMITATIONS) / sizeof(*LIMITATIONS); i++)
 		json_text(json, LIMITATIONS[i]);
 	json_text(json, rank->owners_told ? LIMITATION_OBJECTS : LIMITATION_NO_OBJECTS);
+	if (YAJL_IS_FALSE(tree_get(report->end, "objects_whole")))
+		json_text(json, LIMITATION_OBJECTS_CHANGED);
 	if (!rank->from_start)
 		json_text(json, LIMITATION_ATTACHED);
 	if (level && !strcmp(level, "lite"))
