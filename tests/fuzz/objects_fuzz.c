@@ -75,10 +75,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	(void)objects_walk_modules(walk, MEMORY_BASE);
 	if (!python_heap_find(&python, MEMORY_BASE + data[2], &heap))
-		(void)objects_walk_heap(walk, &heap);
+		(void)objects_walk_heap(walk, &heap, MEMORY_BASE + data[2]);
 	/* Objects at every place, whether or not a list leads to them. */
 	heap = (struct python_heap){.heads = {MEMORY_BASE}, .count = 1};
-	(void)objects_walk_heap(walk, &heap);
+	(void)objects_walk_heap(walk, &heap, MEMORY_BASE + data[2]);
 	objects_walk_free(walk);
 	return 0;
 }

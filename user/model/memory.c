@@ -218,7 +218,8 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 	if (!allocation || (allocation->start_time_ns > time_ns && !(allocation->flags & ALLOCATION_PREEXISTING)) ||
 		(allocation->allocated_bytes && storage->bytes > allocation->allocated_bytes))
 		return;
-	if (allocation->holder && allocation->holder < kind)
+	/* A variable that is gone was its name all the same. */
+	if (allocation->holder && (allocation->holder < kind || !*name))
 		return;
 	allocation_show_bytes(allocation, storage->bytes);
 	allocation->owner = name;

@@ -34,6 +34,7 @@ enum python_attributes {
 
 struct python_layout {
 	uint8_t major, minor;
+	bool collects_in_pieces; /* the collector moves objects between its two oldest lists, both ways */
 
 	struct {
 		uint32_t interpreters_head; /* PyInterpreterState, newest first */
@@ -59,6 +60,7 @@ struct python_layout {
 		uint32_t owner;       /* one byte */
 		uint32_t localsplus;  /* [0] is `self` of a method */
 		uint32_t owner_skip;  /* frames with this owner or a higher one belong to C, 0: there are none */
+		uint32_t globals;     /* a dictionary */
 		uint64_t tag_mask;    /* bits of code and localsplus that are no address */
 	} frame;                      /* _PyInterpreterFrame; PyFrameObject before 3.11 */
 
@@ -69,6 +71,7 @@ struct python_layout {
 		uint32_t file, name, qualified_name;
 		uint32_t table;        /* co_linetable, co_lnotab */
 		uint32_t instructions; /* co_code_adaptive, in place; 0 where frames count instructions */
+		uint32_t local_names;  /* a tuple: the names of what stands at localsplus, or the first of them */
 		uint32_t table_format; /* code_record.table_format */
 	} code;                        /* PyCodeObject */
 
@@ -98,9 +101,8 @@ struct python_layout {
 		uint8_t attributes;    /* enum python_attributes */
 	} dict;                        /* PyDictObject */
 
-	uint32_t object_type; /* ob_type in every object */
-
-	bool collects_in_pieces; /* the collector moves objects between its two oldest lists, both ways */
+	uint32_t object_type;   /* ob_type in every object */
+	uint32_t tuple_objects; /* ob_item of PyTupleObject */
 };
 
 /* The layout of CPython major.minor; NULL when it is not known. Constant. */

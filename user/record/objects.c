@@ -151,13 +151,16 @@ static int walk_begin(struct walk_context *context, struct python_memory *memory
 	return *walk ? 0 : -ENOMEM;
 }
 
+static uint64_t python_runtime(const struct target *target)
+{
+	return target->bias[LIBRARY_PYTHON] + target->libraries[LIBRARY_PYTHON]->python_runtime;
+}
+
 static bool heap_find(struct session *session, struct target *target, const struct python_memory *memory)
 {
 	struct target_objects *objects = target->objects;
-	const struct library_plan *python = target->libraries[LIBRARY_PYTHON];
 
-	if (!objects->heap.count &&
-		python_heap_find(memory, target->bias[LIBRARY_PYTHON] + python->python_runtime, &objects->heap) &&
+	if (!objects->heap.count && python_heap_find(memory, python_runtime(target), &objects->heap) &&
 		!objects->heap_missed) {
 		objects->heap_missed = true;
 		session_tell(session,
@@ -209,7 +212,8 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	visitor.module = NULL;
 	/* What could not be read then may be readable now. */
 	hmfree(objects->others);
-	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap) : -ENOENT;
+	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap, python_runtime(target))
+	                                            : -ENOENT;
 	objects_walk_free(walk);
 	took = monotonic_now() - context.time_ns;
 	objects->walked = true;

@@ -55,7 +55,8 @@ static const char *const LIMITATIONS[] = {
 	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
 	"gradients being stored."
 #define LIMITATION_OBJECTS_CHANGED                                                                                     \
-	"When Python's objects were read last, they changed faster than they could be followed: owners may be missing."
+	"When Python's objects were read last, they changed faster than they could be followed: owners may be "        \
+	"missing."
 #define LIMITATION_LITE                                                                                                \
 	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
 	"are left out, and those that raise are not told from others; sizes on devices are rounded up."

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "python/variables.h"
 
 /* Bounds of what is not trusted. */
 #define MODULES_MAX (1u << 17)
@@ -33,7 +34,7 @@
 #define STORAGE_TRIES 3
 
 /* What a type makes of its objects. */
-enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_CLASSES };
+enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_PROGRAM, OBJECT_CLASSES };
 
 struct address_set {
 	uint64_t key;
@@ -44,8 +45,11 @@ struct objects_walk {
 	struct python_memory *memory;
 	const struct torch_layout *torch;
 	const struct objects_visitor *visitor;
-	struct address_set *modules; /* stb_ds map: those that were met */
-	struct address_set *held;    /* stb_ds map: TensorImpls that were told */
+	struct {
+		uint64_t key;
+		char *value;
+	} * modules;              /* stb_ds map: those that were met, and their names */
+	struct address_set *held; /* stb_ds map: TensorImpls that were told */
 	struct {
 		uint64_t key;
 		enum object_class value;
@@ -74,6 +78,8 @@ void objects_walk_free(struct objects_walk *walk)
 {
 	if (!walk)
 		return;
+	for (ptrdiff_t i = 0; i < hmlen(walk->modules); i++)
+		free(walk->modules[i].value);
 	for (ptrdiff_t i = 0; i < hmlen(walk->parameters); i++)
 		free(walk->parameters[i].value);
 	for (ptrdiff_t i = 0; i < hmlen(walk->texts); i++)
@@ -93,10 +99,8 @@ static enum object_class class_of(struct objects_walk *walk, uint64_t type)
 		const char *base;
 		enum object_class class;
 	} bases[] = {
-		{"_TensorBase", OBJECT_TENSOR},
-		{"TensorBase", OBJECT_TENSOR},
-		{"Module", OBJECT_MODULE},
-		{"Optimizer", OBJECT_OPTIMIZER},
+		{"_TensorBase", OBJECT_TENSOR}, {"TensorBase", OBJECT_TENSOR}, {"Module", OBJECT_MODULE},
+		{"Optimizer", OBJECT_OPTIMIZER}, {"module", OBJECT_PROGRAM}, /* of Python */
 	};
 	ptrdiff_t at = hmgeti(walk->classes, type);
 	enum object_class class = OBJECT_OTHER;
@@ -304,7 +308,7 @@ static int module_walk(struct objects_walk *walk, const struct step *step, struc
 		arrfree(attributes);
 		return error ? error : -EBADMSG;
 	}
-	hmput(walk->modules, step->object, true);
+	hmput(walk->modules, step->object, strdup(step->name));
 	if (walk->visitor->module)
 		walk->visitor->module(walk->visitor->context, step->object, type, step->name);
 	held_walk(walk, item_of(walk, attributes, "_parameters"), step->name, parameter_walk);
@@ -446,7 +450,106 @@ static struct address_set *children_find(struct objects_walk *walk, const struct
 	return children;
 }
 
-static void found_walk(struct objects_walk *walk, const struct found *found)
+/* --- variables ------------------------------------------------------------------------ */
+
+/* Tensors that nothing better is known of. */
+struct unowned {
+	struct objects_walk *walk;
+	struct {
+		uint64_t key;      /* Python's object */
+		uint64_t value;    /* TensorImpl */
+	} * tensors;               /* stb_ds map */
+	struct address_set *named; /* stb_ds map: memory of those that a variable was found for */
+};
+
+static bool tensor_is_wanted(void *context, uint64_t object)
+{
+	struct unowned *unowned = context;
+
+	return hmgeti(unowned->tensors, object) >= 0;
+}
+
+static bool type_is_known(void *context, uint64_t type)
+{
+	struct unowned *unowned = context;
+
+	return class_of(unowned->walk, type) != OBJECT_OTHER;
+}
+
+/* What every nn.Module has for itself. */
+static bool attribute_is_internal(void *context, uint64_t key)
+{
+	static const char *const starts[] = {"_parameters", "_buffers", "_modules", "_forward_", "_backward_",
+		"_state_dict_", "_load_state_dict_", "_non_persistent_"};
+	struct unowned *unowned = context;
+	const char *text = text_of(unowned->walk, key);
+
+	for (size_t i = 0; text && i < sizeof(starts) / sizeof(*starts); i++)
+		if (!strncmp(text, starts[i], strlen(starts[i])))
+			return true;
+	return !text;
+}
+
+/* The first name that leads to a storage counts, whichever of its tensors it is of. */
+static void tensor_named(void *context, const struct python_variable *variable)
+{
+	struct unowned *unowned = context;
+	struct objects_walk *walk = unowned->walk;
+	ptrdiff_t at = hmgeti(unowned->tensors, variable->object);
+	uint64_t tensor = at < 0 ? 0 : unowned->tensors[at].value;
+	struct tensor_argument storage;
+
+	if (!tensor || hmgeti(walk->held, tensor) >= 0 || !storage_read(walk, tensor, &storage) ||
+		tensor_of(walk, variable->object) != tensor || !python_variable_holds(walk->memory, variable))
+		return;
+	hmput(walk->held, tensor, true);
+	if (hmgeti(unowned->named, storage.data) >= 0)
+		return;
+	hmput(unowned->named, storage.data, true);
+	walk->visitor->owner(walk->visitor->context, OWNER_VARIABLE, &storage, variable->name);
+}
+
+static void variables_look(struct unowned *unowned, const struct found *found, uint64_t runtime)
+{
+	struct objects_walk *walk = unowned->walk;
+	const struct variables_search search = {
+		walk->memory, unowned, tensor_is_wanted, type_is_known, attribute_is_internal, tensor_named};
+	struct variables *variables = variables_new(&search);
+
+	if (!variables)
+		return;
+	for (ptrdiff_t i = 0; i < hmlen(walk->modules); i++)
+		if (walk->modules[i].value)
+			variables_of_object(variables, walk->modules[i].key, walk->modules[i].value);
+	if (runtime)
+		variables_of_program(variables, runtime);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_PROGRAM]); i++)
+		variables_of_module(variables, found->objects[OBJECT_PROGRAM][i].key);
+	variables_free(variables);
+}
+
+/* Tensors that neither modules nor optimizers hold: by the variables that do, the rest without a name. */
+static void variables_walk(struct objects_walk *walk, const struct found *found, uint64_t runtime)
+{
+	struct unowned unowned = {.walk = walk};
+
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
+		uint64_t object = found->objects[OBJECT_TENSOR][i].key, tensor = tensor_of(walk, object);
+
+		if (tensor && hmgeti(walk->held, tensor) < 0)
+			hmput(unowned.tensors, object, tensor);
+	}
+	if (hmlen(unowned.tensors))
+		variables_look(&unowned, found, runtime);
+	for (ptrdiff_t i = 0; i < hmlen(unowned.tensors); i++)
+		owner_tell(walk, OWNER_VARIABLE, unowned.tensors[i].value, "");
+	hmfree(unowned.tensors);
+	hmfree(unowned.named);
+}
+
+/* --- all of it ------------------------------------------------------------------------ */
+
+static void found_walk(struct objects_walk *walk, const struct found *found, uint64_t runtime)
 {
 	const struct address_set *modules = found->objects[OBJECT_MODULE];
 	struct address_set *children = children_find(walk, modules);
@@ -456,21 +559,16 @@ static void found_walk(struct objects_walk *walk, const struct found *found)
 			objects_walk_modules(walk, modules[i].key);
 	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_OPTIMIZER]); i++)
 		optimizer_walk(walk, found->objects[OBJECT_OPTIMIZER][i].key);
-	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
-		uint64_t tensor = tensor_of(walk, found->objects[OBJECT_TENSOR][i].key);
-
-		if (tensor)
-			owner_tell(walk, OWNER_VARIABLE, tensor, "");
-	}
+	variables_walk(walk, found, runtime);
 	hmfree(children);
 }
 
-int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap)
+int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap, uint64_t runtime)
 {
 	struct found found = {.walk = walk};
 	int error = python_heap_walk(walk->memory, heap, object_find, &found);
 
-	found_walk(walk, &found);
+	found_walk(walk, &found, runtime);
 	for (int class = 0; class < OBJECT_CLASSES; class ++)
 		hmfree(found.objects[class]);
 	return error;
