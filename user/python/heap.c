@@ -27,8 +27,7 @@
 
 #define OBJECTS_MAX (1u << 24)
 #define WALK_TRIES 40 /* of one list; it changes whenever the target makes an object */
-#define WALK_PAUSE_MICROSECONDS 500
-#define ROUNDS 4 /* of all lists, where objects change from one to another in any order */
+#define ROUNDS 4      /* of all lists, where objects change from one to another in any order */
 
 /* The first list changes with each object that is made; the others while they are collected. */
 #define HEAD_TRIES 8
@@ -142,7 +141,7 @@ int python_heap_find(const struct python_memory *memory, uint64_t runtime, struc
 	/* Heads do not know their neighbours while the collector works on their list. */
 	for (int tries = 0; interpreter && error && tries < FIND_TRIES; tries++) {
 		if (tries)
-			usleep(WALK_PAUSE_MICROSECONDS);
+			usleep(memory->pause_microseconds);
 		error = heads_find(memory, interpreter, heap);
 	}
 	return error;
@@ -267,7 +266,7 @@ static int lists_walk(struct blocks *blocks, struct python_heap *heap,
 		for (int tries = 0; error && tries < WALK_TRIES; tries++) {
 			heap->retries += tries > 0;
 			if (tries)
-				usleep(WALK_PAUSE_MICROSECONDS);
+				usleep(blocks->memory->pause_microseconds);
 			error = list_walk(blocks, heap, list, visit, context);
 		}
 		result = error ? error : result;

@@ -22,6 +22,7 @@ struct python_memory {
 	struct python_types types; /* learnt while reading */
 	python_read_fn read;
 	void *context;
+	unsigned int pause_microseconds; /* before what changed is read again */
 };
 
 struct python_item {

@@ -33,6 +33,9 @@
 /* What a target shows must not keep us for longer: what is not read by then is left out. */
 #define WALK_NANOSECONDS_MAX 5000000000ull
 
+/* What changes under a walk is looked at again after a pause. */
+#define PAUSE_MICROSECONDS 500
+
 /* A long walk empties the ring in between. */
 #define RING_NANOSECONDS 20000000ull
 
@@ -145,6 +148,7 @@ static int walk_begin(struct walk_context *context, struct python_memory *memory
 		.types = context->target->types,
 		.read = objects_read,
 		.context = context,
+		.pause_microseconds = PAUSE_MICROSECONDS,
 	};
 	*visitor = (struct objects_visitor){context, module_found, owner_found};
 	*walk = objects_walk_new(memory, torch->torch, visitor);
