@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The walk of objects.h. Sources of the layouts: torch/nn/modules/module.py,
- * torch/optim/optimizer.py, torch/csrc/autograd/python_variable.h (THPVariable),
- * torch/csrc/autograd/variable.h (AutogradMeta), c10/core/TensorImpl.h, StorageImpl.h.
+ * torch/optim/optimizer.py.
  */
 #include "torch/objects.h"
 
@@ -14,24 +13,13 @@
 
 #include "containers/containers.h"
 #include "python/variables.h"
+#include "torch/tensors.h"
 
 /* Bounds of what is not trusted. */
 #define MODULES_MAX (1u << 17)
 #define MODULE_DEPTH_MAX 256
 #define NAME_MAX_BYTES 1024
 #define STATE_MAX (1u << 17) /* parameters of one optimizer */
-
-/* THPVariable: PyObject, then MaybeOwned<Tensor> (a flag and a pointer), or in later versions the pointer alone. */
-#define VARIABLE_FIRST 16
-#define VARIABLE_SECOND 24
-#define VARIABLE_FLAG_MAX 1
-/* AutogradMeta: a table, a std::string, then the gradient. */
-#define AUTOGRAD_GRADIENT 40
-/* DataPtr: pointer, context, deleter, device; then the bytes of the storage. */
-#define DATA_DEVICE 3
-#define DATA_WORDS_MAX 8
-/* A storage is read until it says the same twice. */
-#define STORAGE_TRIES 3
 
 /* What a type makes of its objects. */
 enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_PROGRAM, OBJECT_CLASSES };
@@ -158,86 +146,47 @@ static bool name_join(char out[NAME_MAX_BYTES], const char *prefix, const char *
 
 /* --- tensors --------------------------------------------------------------------- */
 
-static bool storage_read_once(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
+/* The tensor of a Python object; none where it is no tensor. */
+static struct tensor_place tensor_of(struct objects_walk *walk, uint64_t object)
 {
-	uint64_t words[DATA_WORDS_MAX], storage = python_pointer(walk->memory, tensor + walk->torch->tensor_storage);
-	size_t bytes_at = (size_t)(walk->torch->storage_bytes - walk->torch->storage_data) / sizeof(*words);
-
-	if (!storage || bytes_at >= DATA_WORDS_MAX || bytes_at <= DATA_DEVICE ||
-		python_memory_read(
-			walk->memory, storage + walk->torch->storage_data, words, (bytes_at + 1) * sizeof(*words)))
-		return false;
-	*found = (struct tensor_argument){
-		.data = words[0],
-		.bytes = words[bytes_at] & ((1ull << TENSOR_BYTES_BITS) - 1),
-		.device_type = words[DATA_DEVICE] & 0xff,
-		.device_index = words[DATA_DEVICE] >> 8 & 0xff,
-	};
-	if (found->device_type == DEVICE_CPU)
-		found->device_index = 0;
-	return words[0] && words[bytes_at] && words[bytes_at] == found->bytes;
-}
-
-/* The storage of a TensorImpl, twice the same. */
-static bool storage_read(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
-{
-	for (int tries = 0; tensor && tries < STORAGE_TRIES; tries++) {
-		struct tensor_argument again;
-
-		if (storage_read_once(walk, tensor, found) && storage_read_once(walk, tensor, &again) &&
-			!memcmp(found, &again, sizeof(again)))
-			return true;
-	}
-	return false;
-}
-
-/* The TensorImpl of a Python object, 0: it is no tensor. */
-static uint64_t tensor_of(struct objects_walk *walk, uint64_t object)
-{
-	uint64_t first;
-
 	if (class_of(walk, python_type_of(walk->memory, object)) != OBJECT_TENSOR)
-		return 0;
-	first = python_pointer(walk->memory, object + VARIABLE_FIRST);
-	return first > VARIABLE_FLAG_MAX ? first : python_pointer(walk->memory, object + VARIABLE_SECOND);
+		return (struct tensor_place){0};
+	return tensor_of_object(walk->memory, object);
 }
 
-static uint64_t gradient_of(const struct objects_walk *walk, uint64_t tensor)
-{
-	uint64_t meta = python_pointer(walk->memory, tensor + walk->torch->tensor_storage + sizeof(uint64_t));
-
-	return meta ? python_pointer(walk->memory, meta + AUTOGRAD_GRADIENT) : 0;
-}
-
-static void owner_tell(struct objects_walk *walk, enum owner_kind kind, uint64_t tensor, const char *name)
+static void owner_tell(
+	struct objects_walk *walk, enum owner_kind kind, const struct tensor_place *place, const char *name)
 {
 	struct tensor_argument storage;
 
 	/* What is shared has the name of its first holder. */
-	if (hmgeti(walk->held, tensor) >= 0)
+	if (!place->tensor || hmgeti(walk->held, place->tensor) >= 0 ||
+		!tensor_storage_read(walk->memory, walk->torch, place, &storage))
 		return;
-	hmput(walk->held, tensor, true);
-	if (storage_read(walk, tensor, &storage))
-		walk->visitor->owner(walk->visitor->context, kind, &storage, name);
+	hmput(walk->held, place->tensor, true);
+	walk->visitor->owner(walk->visitor->context, kind, &storage, name);
 }
 
 /* --- modules --------------------------------------------------------------------- */
 
 static void parameter_walk(struct objects_walk *walk, uint64_t object, const char *name)
 {
-	uint64_t tensor = tensor_of(walk, object);
+	struct tensor_place place = tensor_of(walk, object), gradient;
 
-	if (!tensor)
+	if (!place.tensor)
 		return;
 	if (hmgeti(walk->parameters, object) < 0)
 		hmput(walk->parameters, object, strdup(name));
-	owner_tell(walk, OWNER_PARAMETER, tensor, name);
-	owner_tell(walk, OWNER_GRADIENT, gradient_of(walk, tensor), name);
+	owner_tell(walk, OWNER_PARAMETER, &place, name);
+	gradient = tensor_of_gradient(walk->memory, walk->torch, &place);
+	owner_tell(walk, OWNER_GRADIENT, &gradient, name);
 }
 
 static void buffer_walk(struct objects_walk *walk, uint64_t object, const char *name)
 {
-	owner_tell(walk, OWNER_BUFFER, tensor_of(walk, object), name);
+	struct tensor_place place = tensor_of(walk, object);
+
+	owner_tell(walk, OWNER_BUFFER, &place, name);
 }
 
 /* Everything in a dictionary of a module, by name. */
@@ -356,6 +305,7 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 		return;
 	for (size_t i = 0; i < arrlenu(items); i++) {
 		const char *key = text_of(walk, items[i].key);
+		struct tensor_place tensor;
 		int length;
 
 		if (!key)
@@ -365,8 +315,9 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 				name, sizeof(name), "%s.%s(%s)", optimizer, key, walk->parameters[parameter].value);
 		else
 			length = snprintf(name, sizeof(name), "%s.%s(%zu)", optimizer, key, place);
+		tensor = tensor_of(walk, items[i].value);
 		if (length > 0 && (size_t)length < sizeof(name))
-			owner_tell(walk, OWNER_OPTIMIZER, tensor_of(walk, items[i].value), name);
+			owner_tell(walk, OWNER_OPTIMIZER, &tensor, name);
 	}
 	arrfree(items);
 }
@@ -456,8 +407,8 @@ static struct address_set *children_find(struct objects_walk *walk, const struct
 struct unowned {
 	struct objects_walk *walk;
 	struct {
-		uint64_t key;      /* Python's object */
-		uint64_t value;    /* TensorImpl */
+		uint64_t key; /* Python's object */
+		struct tensor_place value;
 	} * tensors;               /* stb_ds map */
 	struct address_set *named; /* stb_ds map: memory of those that a variable was found for */
 };
@@ -496,13 +447,14 @@ static void tensor_named(void *context, const struct python_variable *variable)
 	struct unowned *unowned = context;
 	struct objects_walk *walk = unowned->walk;
 	ptrdiff_t at = hmgeti(unowned->tensors, variable->object);
-	uint64_t tensor = at < 0 ? 0 : unowned->tensors[at].value;
+	const struct tensor_place *place = at < 0 ? NULL : &unowned->tensors[at].value;
 	struct tensor_argument storage;
 
-	if (!tensor || hmgeti(walk->held, tensor) >= 0 || !storage_read(walk, tensor, &storage) ||
-		tensor_of(walk, variable->object) != tensor || !python_variable_holds(walk->memory, variable))
+	if (!place || hmgeti(walk->held, place->tensor) >= 0 ||
+		!tensor_storage_read(walk->memory, walk->torch, place, &storage) ||
+		!python_variable_holds(walk->memory, variable))
 		return;
-	hmput(walk->held, tensor, true);
+	hmput(walk->held, place->tensor, true);
 	if (hmgeti(unowned->named, storage.data) >= 0)
 		return;
 	hmput(unowned->named, storage.data, true);
@@ -534,15 +486,16 @@ static void variables_walk(struct objects_walk *walk, const struct found *found,
 	struct unowned unowned = {.walk = walk};
 
 	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
-		uint64_t object = found->objects[OBJECT_TENSOR][i].key, tensor = tensor_of(walk, object);
+		uint64_t object = found->objects[OBJECT_TENSOR][i].key;
+		struct tensor_place place = tensor_of(walk, object);
 
-		if (tensor && hmgeti(walk->held, tensor) < 0)
-			hmput(unowned.tensors, object, tensor);
+		if (place.tensor && hmgeti(walk->held, place.tensor) < 0)
+			hmput(unowned.tensors, object, place);
 	}
 	if (hmlen(unowned.tensors))
 		variables_look(&unowned, found, runtime);
 	for (ptrdiff_t i = 0; i < hmlen(unowned.tensors); i++)
-		owner_tell(walk, OWNER_VARIABLE, unowned.tensors[i].value, "");
+		owner_tell(walk, OWNER_VARIABLE, &unowned.tensors[i].value, "");
 	hmfree(unowned.tensors);
 	hmfree(unowned.named);
 }
