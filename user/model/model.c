@@ -69,6 +69,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->blocks);
 	arrfree(rank->users);
 	arrfree(rank->externals);
+	arrfree(rank->changes);
 	arrfree(rank->devices);
 	arrfree(rank->segments);
 	arrfree(rank->failures);

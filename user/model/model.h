@@ -45,7 +45,8 @@ struct frame {
 	const char *file;
 	const char *function; /* co_name */
 	uint32_t line;
-	uint64_t self; /* localsplus[0] */
+	uint64_t self;      /* localsplus[0] */
+	const char *module; /* name of the module that it calls, NULL: it calls none that is known */
 };
 
 /* A Python stack, outermost frame first, already filtered (report-format). */
@@ -75,7 +76,9 @@ struct operator_run {
 	/* In a backward pass: the operator whose node of autograd's graph it works for, an index into rank.runs. */
 	uint32_t forward;
 	const char *module; /* of its stack, else of that operator; "": none */
-	uint8_t phase;      /* enum phase */
+	/* How many of rank.changes came before it, and until its last one. */
+	uint32_t first_order, last_order;
+	uint8_t phase; /* enum phase */
 };
 
 #define RUN_NONE UINT32_MAX
@@ -128,6 +131,14 @@ struct snapshot {
 	uint64_t category[CATEGORIES];
 };
 
+/* What an allocator event did to the memory of a device. */
+struct change {
+	uint64_t bytes; /* 0: of a device that is not reported, or not an allocator's */
+	uint8_t device; /* index into rank.devices */
+	uint8_t category;
+	bool is_free;
+};
+
 /* The memory of one device. Of those that are not reported only the name is filled. */
 struct device {
 	char name[DEVICE_NAME_BYTES]; /* "cuda:0" */
@@ -141,6 +152,7 @@ struct device {
 	uint32_t peak_order; /* block_alive_at(block, peak_order): alive at the peak */
 	uint32_t peak_run;   /* index into rank.runs, UINT32_MAX: outside operators */
 	struct snapshot peak, current;
+	struct snapshot older; /* before the first of rank.changes */
 
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
@@ -285,6 +297,7 @@ struct rank {
 	struct block *blocks;        /* stb_ds, by start, then in order of creation: the rows of the report */
 	int64_t *users;              /* stb_ds: of all blocks, for each ascending */
 	struct external *externals;  /* stb_ds, by first use */
+	struct change *changes;      /* stb_ds, in order: the n-th leads to order n (block_alive_at) */
 	int64_t task_count;
 	uint32_t step_count;
 
@@ -386,6 +399,9 @@ static inline int64_t block_end_task(const struct block *block)
 {
 	return block->category == CATEGORY_WORKSPACE ? block->end - 1 : block->end;
 }
+
+/* A change of the snapshot's own device. */
+void snapshot_change(struct snapshot *snapshot, const struct change *change);
 
 static inline bool block_alive_at(const struct block *block, uint32_t order)
 {

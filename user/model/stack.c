@@ -75,7 +75,8 @@ static bool name_is_deeper(const char *name, const char *than)
 	return depth != than_depth ? depth > than_depth : strlen(name) >= strlen(than);
 }
 
-static const char *stack_module(struct target_state *target, const struct frame *frames, size_t frame_count)
+/* Names of the modules that frames call, where they are known; returns the deepest. */
+static const char *frames_name(struct target_state *target, struct frame *frames, size_t frame_count)
 {
 	const char *deepest = "";
 
@@ -83,12 +84,16 @@ static const char *stack_module(struct target_state *target, const struct frame 
 		bool wrapped = i && frame_calls_module(&frames[i - 1], "_wrapped_call_impl");
 		ptrdiff_t at;
 
+		frames[i].module = NULL;
 		if (!frame_calls_module(&frames[i], "_wrapped_call_impl") &&
 			(wrapped || !frame_calls_module(&frames[i], "_call_impl")))
 			continue;
 		at = hmgeti(target->modules, frames[i].self);
-		if (at >= 0 && name_is_deeper(target->modules[at].value, deepest))
-			deepest = target->modules[at].value;
+		if (at < 0)
+			continue;
+		frames[i].module = target->modules[at].value;
+		if (name_is_deeper(frames[i].module, deepest))
+			deepest = frames[i].module;
 	}
 	return deepest;
 }
@@ -189,7 +194,8 @@ static bool stack_equals(const struct stack *stack, const struct frame *frames, 
 	for (size_t i = 0; i < frame_count; i++) {
 		const struct frame *a = &stack->frames[i], *b = &frames[i];
 
-		if (a->file != b->file || a->function != b->function || a->line != b->line || a->self != b->self)
+		if (a->file != b->file || a->function != b->function || a->line != b->line || a->self != b->self ||
+			a->module != b->module)
 			return false;
 	}
 	return true;
@@ -211,7 +217,7 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	size_t frame_count, bool cut)
 {
 	uint32_t index = stack_find(target, identity);
-	const char *module = stack_module(target, frames, frame_count);
+	const char *module;
 	struct frame *copy;
 
 	if (!identity || frame_count > INDEX_MAX)
@@ -219,9 +225,9 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	copy = frames_copy(model, frames, frame_count);
 	if (!copy)
 		return -ENOMEM;
+	module = frames_name(target, copy, frame_count);
 	if (target->stack_known[index]) {
-		if (stack_equals(&target->stacks[index], copy, frame_count, cut) &&
-			target->stacks[index].module == module) {
+		if (stack_equals(&target->stacks[index], copy, frame_count, cut)) {
 			free(copy);
 			return 0;
 		}

@@ -363,6 +363,10 @@ void passes_make_rows(struct passes *passes);
 /* totals.c */
 void passes_total(struct passes *passes);
 void passes_snapshot(struct passes *passes);
+/* What is known of less than there is, is Other. */
+void snapshot_complete(struct snapshot *snapshot, uint64_t total);
+/* changes.c */
+void passes_change(struct passes *passes);
 /* Is an allocation on a device that is reported? */
 bool allocation_is_reported(const struct target_state *target, const struct allocation *allocation);
 uint64_t allocation_total_bytes(const struct allocation *allocation);

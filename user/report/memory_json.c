@@ -622,32 +622,6 @@ static void put_live(struct report *report)
 	json_object_end(json);
 }
 
-/* --- modules ------------------------------------------------------------------------ */
-
-static void put_modules(struct report *report)
-{
-	struct json *json = &report->json;
-	struct module_total *modules = modules_total(report->rank);
-
-	json_key(json, "modules");
-	if (!arrlenu(modules)) {
-		json_raw(json, "[]", 2);
-		return;
-	}
-	json_array(json);
-	for (size_t i = 0; i < arrlenu(modules); i++) {
-		json_object(json);
-		json_put_unsigned(json, "buffer_bytes", modules[i].buffer_bytes);
-		json_put_text(json, "fqn", modules[i].name);
-		json_put_unsigned(json, "local_peak_bytes", modules[i].local_peak_bytes);
-		json_put_unsigned(json, "operators", modules[i].operators);
-		json_put_unsigned(json, "parameter_bytes", modules[i].parameter_bytes);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	modules_free(modules);
-}
-
 /* --- the whole ---------------------------------------------------------------------- */
 
 static void put_report(struct report *report)
@@ -660,7 +634,7 @@ static void put_report(struct report *report)
 	put_live(report);
 	put_blocks(report);
 	put_metadata(report);
-	put_modules(report);
+	put_modules(json, report->rank);
 	json_put_signed(json, "schema_version", SCHEMA_VERSION);
 	json_put_text(json, "status", "ok");
 	put_summary(report);
