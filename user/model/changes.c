@@ -68,6 +68,7 @@ void passes_change(struct passes *passes)
 		const struct moment *moment = &target->moments[i];
 		const struct allocation *allocation = &target->allocations[moment->allocation];
 		struct change change = {
+			.made = allocation->first_order,
 			.device = allocation->device,
 			.category = category_now(passes, moment->allocation),
 			.is_free = moment->is_free,

@@ -86,7 +86,7 @@ static void target_free(struct target_state *target)
 	if (!target)
 		return;
 	for (size_t i = 0; i < arrlenu(target->stacks); i++)
-		free(target->stacks[i].frames);
+		stack_clear(&target->stacks[i]);
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++)
 		thread_free(target->threads[i].value);
 	for (size_t i = 0; i < arrlenu(target->devices); i++)

@@ -45,8 +45,7 @@ struct frame {
 	const char *file;
 	const char *function; /* co_name */
 	uint32_t line;
-	uint64_t self;      /* localsplus[0] */
-	const char *module; /* name of the module that it calls, NULL: it calls none that is known */
+	uint64_t self; /* localsplus[0] */
 };
 
 /* A Python stack, outermost frame first, already filtered (report-format). */
@@ -61,6 +60,8 @@ struct stack {
 	bool from_program;  /* the outermost frame is where a program or a Python thread starts */
 	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
 	const char *module; /* name of the deepest module that is called, "": none */
+	/* For each frame the name of the module that it calls, NULL: none that is known; NULL itself: none at all. */
+	const char **modules;
 };
 
 /* An operator that ran. Only those with an index are tasks. */
@@ -134,6 +135,7 @@ struct snapshot {
 /* What an allocator event did to the memory of a device. */
 struct change {
 	uint64_t bytes; /* 0: of a device that is not reported, or not an allocator's */
+	uint32_t made;  /* of a free: which change made the block, counted from 1; 0: it is older */
 	uint8_t device; /* index into rank.devices */
 	uint8_t category;
 	bool is_free;

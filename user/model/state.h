@@ -271,6 +271,7 @@ void collectives_match(struct model *model);
 
 /* stack.c */
 void stack_classify(struct stack *stack);
+void stack_clear(struct stack *stack);
 enum phase stack_phase(const struct stack *stack, uint8_t event_flags);
 uint32_t stack_find(struct target_state *target, uint64_t identity);
 int stack_put(struct model *model, struct target_state *target, uint64_t identity, const struct frame *frames,

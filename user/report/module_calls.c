@@ -44,8 +44,8 @@ struct finder {
 static void chain_of_stack(const struct stack *stack, struct chain *chain)
 {
 	chain->known = true;
-	for (uint32_t i = 0; i < stack->frame_count && chain->count < CHAIN_MAX; i++) {
-		struct link link = {stack->frames[i].module, i ? stack->frames[i - 1].line : 0, CALL_NONE};
+	for (uint32_t i = 0; stack->modules && i < stack->frame_count && chain->count < CHAIN_MAX; i++) {
+		struct link link = {stack->modules[i], i ? stack->frames[i - 1].line : 0, CALL_NONE};
 
 		if (link.module)
 			chain->links[chain->count++] = link;
@@ -117,11 +117,15 @@ static uint32_t run_follow(struct finder *finder, const struct operator_run *run
 {
 	struct open_calls *open = thread_calls(finder, run->thread_id);
 	struct chain chain = {.count = 0};
+	size_t common;
 
 	chain_find(finder, run, &chain);
 	if (!chain.known)
 		return CALL_NONE;
-	open->count = calls_common(finder, open, &chain);
+	common = calls_common(finder, open, &chain);
+	for (size_t i = common; i < open->count; i++)
+		finder->found->calls[open->calls[i]].until = run->first_order;
+	open->count = common;
 	for (size_t i = open->count; i < chain.count; i++) {
 		struct module_call call = {
 			.module = chain.links[i].module,

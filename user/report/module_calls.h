@@ -13,12 +13,13 @@
 enum call_kind { CALL_FORWARD, CALL_RECOMPUTE, CALL_BACKWARD, CALL_KINDS };
 
 struct module_call {
-	const char *module;  /* of the model: compared as a pointer */
-	uint32_t line;       /* where it is called, to tell calls in a row apart */
-	uint32_t forward;    /* of a backward one: index of the call that it is the backward pass of, else CALL_NONE */
-	uint32_t parent;     /* index of the call that it is inside, CALL_NONE */
-	uint32_t begin, end; /* how many of rank.changes came before it, and until its last one */
-	uint8_t kind;        /* enum call_kind */
+	const char *module; /* of the model: compared as a pointer */
+	uint32_t line;      /* where it is called, to tell calls in a row apart */
+	uint32_t forward;   /* of a backward one: index of the call that it is the backward pass of, else CALL_NONE */
+	uint32_t parent;    /* index of the call that it is inside, CALL_NONE */
+	/* How many of rank.changes came before it, until its last one, and before the thread's next operator. */
+	uint32_t begin, end, until;
+	uint8_t kind; /* enum call_kind */
 };
 
 struct module_calls {

@@ -119,6 +119,7 @@ struct watched {
 	uint32_t call;
 	uint64_t peak_bytes;
 	size_t place; /* of its snapshots in those of its module, SIZE_MAX: they are not kept */
+	bool ended;   /* its last operator has; what it made and keeps no longer may still go */
 };
 
 struct sweep {
@@ -182,27 +183,49 @@ static void calls_note_peak(struct sweep *sweep)
 	for (size_t i = 0; i < arrlenu(sweep->watched); i++) {
 		struct watched *watched = &sweep->watched[i];
 
-		if (sweep->total <= watched->peak_bytes)
+		if (watched->ended || sweep->total <= watched->peak_bytes)
 			continue;
 		watched->peak_bytes = sweep->total;
 		state_note(sweep, watched, STATES_OF_KIND[sweep->calls->calls[watched->call].kind].peak);
 	}
 }
 
-/* Calls whose last change was the one at hand. */
+static void call_end(struct sweep *sweep, struct watched *watched)
+{
+	struct module_total *module = &sweep->modules->totals[sweep->module_of[watched->call]];
+
+	watched->ended = true;
+	state_note(sweep, watched, STATES_OF_KIND[sweep->calls->calls[watched->call].kind].after);
+	if (watched->peak_bytes > module->local_peak_bytes)
+		module->local_peak_bytes = watched->peak_bytes;
+}
+
+/* Calls whose last change was the one at hand, and those that are returned from. */
 static void calls_end(struct sweep *sweep, uint32_t order)
 {
 	for (size_t i = arrlenu(sweep->watched); i-- > 0;) {
+		const struct module_call *call = &sweep->calls->calls[sweep->watched[i].call];
+
+		if (!sweep->watched[i].ended && call->end <= order)
+			call_end(sweep, &sweep->watched[i]);
+		if (sweep->watched[i].ended && call->until <= order)
+			arrdelswap(sweep->watched, i);
+	}
+}
+
+/*
+ * What a function made for itself goes with its frame, before it returns; what it
+ * was given goes later, when its caller lets go of it.
+ */
+static void calls_note_free(struct sweep *sweep, const struct change *change)
+{
+	for (size_t i = 0; i < arrlenu(sweep->watched); i++) {
 		const struct watched *watched = &sweep->watched[i];
-		struct module_total *module = &sweep->modules->totals[sweep->module_of[watched->call]];
 		const struct module_call *call = &sweep->calls->calls[watched->call];
 
-		if (call->end > order)
-			continue;
-		state_note(sweep, watched, STATES_OF_KIND[call->kind].after);
-		if (watched->peak_bytes > module->local_peak_bytes)
-			module->local_peak_bytes = watched->peak_bytes;
-		arrdelswap(sweep->watched, i);
+		if (watched->ended && watched->place != SIZE_MAX && change->made > call->begin)
+			snapshot_change(
+				state_at(sweep, watched, STATES_OF_KIND[call->kind].after) + change->device, change);
 	}
 }
 
@@ -219,10 +242,14 @@ static void sweep_run(struct sweep *sweep)
 		if (order == arrlenu(sweep->rank->changes))
 			break;
 		change = &sweep->rank->changes[order];
+		if (change->device >= arrlenu(sweep->now))
+			continue;
 		sweep->total -= sweep->now[change->device].total;
 		snapshot_change(&sweep->now[change->device], change);
 		sweep->total += sweep->now[change->device].total;
-		if (!change->is_free)
+		if (change->is_free)
+			calls_note_free(sweep, change);
+		else
 			calls_note_peak(sweep);
 	}
 }
