@@ -79,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* Objects at every place, whether or not a list leads to them. */
 	heap = (struct python_heap){.heads = {MEMORY_BASE}, .count = 1};
 	(void)objects_walk_heap(walk, &heap, MEMORY_BASE + data[2]);
+	objects_walk_program(walk, MEMORY_BASE + data[2]);
 	objects_walk_free(walk);
 	return 0;
 }

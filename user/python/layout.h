@@ -61,6 +61,7 @@ struct python_layout {
 		uint32_t localsplus;  /* [0] is `self` of a method */
 		uint32_t owner_skip;  /* frames with this owner or a higher one belong to C, 0: there are none */
 		uint32_t globals;     /* a dictionary */
+		uint32_t of_object;   /* f_frame of PyFrameObject; 0: they are the same */
 		uint64_t tag_mask;    /* bits of code and localsplus that are no address */
 	} frame;                      /* _PyInterpreterFrame; PyFrameObject before 3.11 */
 

@@ -132,7 +132,9 @@ static void stop_add(
 {
 	struct stop stop = {.object = item->value, .place = item->place, .root = root, .depth = depth};
 
-	if (depth > DEPTH_MAX || arrlenu(variables->stops) >= LOOKS_MAX || hmgeti(variables->seen, item->value) >= 0)
+	size_t looks = variables->search.looks ? variables->search.looks : LOOKS_MAX;
+
+	if (depth > DEPTH_MAX || arrlenu(variables->stops) >= looks || hmgeti(variables->seen, item->value) >= 0)
 		return;
 	stop.path = strdup(path);
 	if (!stop.path)
@@ -443,4 +445,13 @@ void variables_of_program(struct variables *variables, uint64_t runtime)
 		locals_meet(variables, frames.addresses[i]);
 	stops_look(variables);
 	arrfree(frames.addresses);
+}
+
+void variables_of_frame(struct variables *variables, uint64_t object)
+{
+	const struct python_memory *memory = variables->search.memory;
+	uint32_t place = memory->layout->frame.of_object;
+
+	locals_meet(variables, place ? python_pointer(memory, object + place) : object);
+	stops_look(variables);
 }

@@ -30,6 +30,7 @@ struct variables_search {
 	/* Attributes of the object of variables_of_object that are left out, by their names' objects. */
 	bool (*is_internal)(void *context, uint64_t key);
 	void (*found)(void *context, const struct python_variable *variable);
+	size_t looks; /* into objects, at most; 0: as many as are worth the time */
 };
 
 /* Is the object still where it was found? What was read of it in between is its own then. */
@@ -45,6 +46,8 @@ void variables_free(struct variables *variables);
 void variables_of_object(struct variables *variables, uint64_t object, const char *name);
 /* Globals and locals of all that runs in the interpreter. `runtime`: address of _PyRuntime. */
 void variables_of_program(struct variables *variables, uint64_t runtime);
+/* Locals of a function whose frame outlives it, in a traceback for example: `object` is Python's frame object. */
+void variables_of_frame(struct variables *variables, uint64_t object);
 /* Globals of one module of Python that are wanted themselves. */
 void variables_of_module(struct variables *variables, uint64_t module);
 

@@ -28,6 +28,8 @@
 /* One that was not whole, or that a new peak of memory calls for, comes sooner. */
 #define WALK_SOON_NANOSECONDS 50000000ull
 #define WALK_SOON_SHARE 10
+/* At a new peak the variables of what runs are looked at, which takes little. */
+#define PEAK_NANOSECONDS 10000000ull
 /* The last one is the only one that knows what is left. */
 #define WALK_LAST_TRIES 3
 /* What a target shows must not keep us for longer: what is not read by then is left out. */
@@ -61,7 +63,8 @@ struct target_objects {
 	uint64_t walk_next_ns;         /* when the next is due */
 	uint64_t walk_soon_ns;         /* when one may come that is wanted sooner */
 	bool walk_wanted;              /* something new showed up */
-	bool peak_wanted;              /* more memory is held than when objects were read last */
+	bool peak_new, peak_wanted;    /* more memory is held than when variables, and all objects, were read last */
+	uint64_t peak_next_ns;         /* when variables may be read again */
 	bool walked;                   /* there was one */
 	bool whole;                    /* the last one was */
 };
@@ -227,6 +230,30 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 		walk_tell(session, target, took, error);
 }
 
+/* Those variables alone that functions which run have now: they may be gone in a moment. */
+static void program_walk(struct session *session, struct target *target, bool in_ring)
+{
+	struct target_objects *objects = target->objects;
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
+	ptrdiff_t before = objects_are_there(target) ? arrlen(objects->owners) : 0;
+	struct objects_visitor visitor;
+	struct python_memory memory;
+	struct objects_walk *walk;
+	uint64_t took;
+
+	context.ring_ns = in_ring ? 0 : context.time_ns;
+	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
+		return;
+	objects_walk_program(walk, python_runtime(target));
+	objects_walk_free(walk);
+	took = monotonic_now() - context.time_ns;
+	objects->peak_new = false;
+	objects->peak_next_ns = context.time_ns + took * WALK_SOON_SHARE + PEAK_NANOSECONDS;
+	if (session->options->verbose)
+		session_tell(session, "pid %d: %td storages held by variables read in %.1f ms", target->process.pid,
+			arrlen(objects->owners) - before, (double)took / 1e6);
+}
+
 /* One that was not whole is repeated; what it found counts all the same. */
 static void heap_walk_last(struct session *session, struct target *target, bool in_ring)
 {
@@ -250,13 +277,14 @@ void objects_walk_end(struct session *session, struct target *target)
 
 void objects_walk_now(struct session *session, struct target *target)
 {
+	program_walk(session, target, true);
 	heap_walk(session, target, true);
 }
 
 void objects_want_peak(struct target *target)
 {
 	if (target->objects)
-		target->objects->peak_wanted = true;
+		target->objects->peak_new = target->objects->peak_wanted = true;
 }
 
 int objects_whole(const struct target *target)
@@ -385,6 +413,8 @@ void objects_follow(struct session *session, struct target *target)
 	if (!target->from_start)
 		objects_begin(session, target);
 	objects = target->objects;
+	if (objects_are_there(target) && objects->peak_new && now >= objects->peak_next_ns)
+		program_walk(session, target, false);
 	if (objects_are_there(target) && (objects->walk_wanted || now >= objects->walk_next_ns ||
 						 (objects->peak_wanted && now >= objects->walk_soon_ns)))
 		heap_walk(session, target, false);

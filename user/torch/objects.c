@@ -20,9 +20,19 @@
 #define MODULE_DEPTH_MAX 256
 #define NAME_MAX_BYTES 1024
 #define STATE_MAX (1u << 17) /* parameters of one optimizer */
+#define FRAMES_MAX 1024      /* that outlive their functions */
+#define QUICK_LOOKS 512      /* into objects, where there is no time */
 
 /* What a type makes of its objects. */
-enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_PROGRAM, OBJECT_CLASSES };
+enum object_class {
+	OBJECT_OTHER,
+	OBJECT_TENSOR,
+	OBJECT_MODULE,
+	OBJECT_OPTIMIZER,
+	OBJECT_PROGRAM,
+	OBJECT_FRAME,
+	OBJECT_CLASSES
+};
 
 struct address_set {
 	uint64_t key;
@@ -87,8 +97,12 @@ static enum object_class class_of(struct objects_walk *walk, uint64_t type)
 		const char *base;
 		enum object_class class;
 	} bases[] = {
-		{"_TensorBase", OBJECT_TENSOR}, {"TensorBase", OBJECT_TENSOR}, {"Module", OBJECT_MODULE},
-		{"Optimizer", OBJECT_OPTIMIZER}, {"module", OBJECT_PROGRAM}, /* of Python */
+		{"_TensorBase", OBJECT_TENSOR},
+		{"TensorBase", OBJECT_TENSOR},
+		{"Module", OBJECT_MODULE},
+		{"Optimizer", OBJECT_OPTIMIZER},
+		{"module", OBJECT_PROGRAM},
+		{"frame", OBJECT_FRAME},
 	};
 	ptrdiff_t at = hmgeti(walk->classes, type);
 	enum object_class class = OBJECT_OTHER;
@@ -465,7 +479,7 @@ static void variables_look(struct unowned *unowned, const struct found *found, u
 {
 	struct objects_walk *walk = unowned->walk;
 	const struct variables_search search = {
-		walk->memory, unowned, tensor_is_wanted, type_is_known, attribute_is_internal, tensor_named};
+		walk->memory, unowned, tensor_is_wanted, type_is_known, attribute_is_internal, tensor_named, 0};
 	struct variables *variables = variables_new(&search);
 
 	if (!variables)
@@ -475,9 +489,39 @@ static void variables_look(struct unowned *unowned, const struct found *found, u
 			variables_of_object(variables, walk->modules[i].key, walk->modules[i].value);
 	if (runtime)
 		variables_of_program(variables, runtime);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_FRAME]) && i < FRAMES_MAX; i++)
+		variables_of_frame(variables, found->objects[OBJECT_FRAME][i].key);
 	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_PROGRAM]); i++)
 		variables_of_module(variables, found->objects[OBJECT_PROGRAM][i].key);
 	variables_free(variables);
+}
+
+/* Any tensor that shows up is wanted. */
+static bool tensor_shows_up(void *context, uint64_t object)
+{
+	struct unowned *unowned = context;
+	struct tensor_place place;
+
+	if (hmgeti(unowned->tensors, object) >= 0)
+		return true;
+	place = tensor_of(unowned->walk, object);
+	if (place.tensor)
+		hmput(unowned->tensors, object, place);
+	return place.tensor;
+}
+
+void objects_walk_program(struct objects_walk *walk, uint64_t runtime)
+{
+	struct unowned unowned = {.walk = walk};
+	const struct variables_search search = {walk->memory, &unowned, tensor_shows_up, type_is_known,
+		attribute_is_internal, tensor_named, QUICK_LOOKS};
+	struct variables *variables = variables_new(&search);
+
+	if (variables)
+		variables_of_program(variables, runtime);
+	variables_free(variables);
+	hmfree(unowned.tensors);
+	hmfree(unowned.named);
 }
 
 /* Tensors that neither modules nor optimizers hold: by the variables that do, the rest without a name. */

@@ -44,6 +44,12 @@ void objects_walk_free(struct objects_walk *walk);
  */
 int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap, uint64_t runtime);
 
+/*
+ * Tensors that variables of what runs lead to at once (OWNER_VARIABLE), whatever
+ * else they are: quickly, where there is no time for all objects.
+ */
+void objects_walk_program(struct objects_walk *walk, uint64_t runtime);
+
 /* The modules below `root`, which the walk has not met before. -EBADMSG: it is no module. */
 int objects_walk_modules(struct objects_walk *walk, uint64_t root);
 
