@@ -152,9 +152,10 @@ enum owner_kind {
 struct owner_record {
 	struct event event;
 	struct tensor_argument storage;
-	__u32 length; /* of the name, without padding */
-	__u8 kind;    /* enum owner_kind */
-	__u8 reserved[3];
+	__u32 length;      /* of the name, without padding */
+	__u8 kind;         /* enum owner_kind */
+	__u8 element_type; /* of a parameter: c10::ScalarType and one more; 0: not known */
+	__u8 reserved[2];
 	char name[];
 };
 

@@ -41,3 +41,5 @@ def test_modules_hold_what_their_hooks_see(context):
         check(not modules.get(name, {}).get("calls"), f"{name} is not called")
     check(modules["Model.blocks"]["input_bytes"] is None, "a list of modules has no inputs")
     check_equal(modules["Model.head"]["parameter_bytes"], 4 * (64 * 10 + 10), "bytes of the head's parameters")
+    metadata = context.report().json["metadata"]
+    check_equal((metadata["model"], metadata["model_dtype"]), ("Model", "float32"), "facts of the model")

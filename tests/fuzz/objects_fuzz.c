@@ -46,9 +46,11 @@ static void module_look(void *context, uint64_t object, uint64_t type, const cha
 		abort();
 }
 
-static void owner_look(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+static void owner_look(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
+	const char *name)
 {
 	(void)context;
+	(void)element_type;
 	if (kind == OWNER_NONE || kind >= OWNER_KINDS || !storage->data || !storage->bytes ||
 		strlen(name) > NAME_BYTES_MAX)
 		abort();

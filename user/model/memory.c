@@ -226,6 +226,15 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 	allocation->holder = (uint8_t)kind;
 }
 
+void memory_element_type(struct target_state *target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	struct place place = place_of_argument(target, storage);
+	uint32_t live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
+
+	if (live != NONE && target->allocations[live].holder == OWNER_PARAMETER)
+		target->allocations[live].element_type = element_type;
+}
+
 /* --- allocate, free ---------------------------------------------------- */
 
 /* An address is given out again although its block was believed alive. */

@@ -345,6 +345,15 @@ int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned
 	return 0;
 }
 
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	struct target_state *state = target_find(model, target);
+
+	if (state && !state->ended && !model->finished)
+		memory_element_type(state, storage, element_type);
+}
+
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)
 {
 	struct target_state *state = target_find(model, target);

@@ -110,8 +110,9 @@ struct block {
 	uint32_t user_count;
 	const char *owner; /* what Python held it by, "": not known */
 	uint8_t phase, category;
-	uint8_t device;  /* index into rank.devices */
-	uint16_t stream; /* index into its streams; 0 too when it is not known */
+	uint8_t element_type; /* of a parameter: c10::ScalarType and one more, 0: not known */
+	uint8_t device;       /* index into rank.devices */
+	uint16_t stream;      /* index into its streams; 0 too when it is not known */
 	bool persistent;
 	bool preexisting; /* older than the trace, known by its first use */
 };
@@ -279,6 +280,7 @@ const char *collective_kind_name(const struct collective *collective);      /* "
 const char *collective_operation_name(const struct collective *collective); /* "sum" */
 const char *collective_type_name(const struct collective *collective);      /* "float32" */
 const char *collective_mode_name(const struct collective *collective);      /* "eager" */
+const char *element_type_name(uint8_t type);                                /* of a c10::ScalarType: "float32" */
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
 
@@ -361,6 +363,9 @@ int model_module(struct model *model, uint16_t target, uint64_t object, const ch
 /* What Python held a storage by at `time_ns` (enum owner_kind of capture.h); the name is copied. */
 int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
 	const struct tensor_argument *storage, const char *name);
+/* The type of the elements of a storage that an owner was just told of: c10::ScalarType and one more. */
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type);
 /*
  * The frames of a stack identity, outermost first and filtered; strings are
  * copied. Before the first event that refers to the identity. Another stack of

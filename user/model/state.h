@@ -81,9 +81,10 @@ struct allocation {
 	uint32_t leaf;                    /* allocation that this is stored as the gradient of, NONE: not known */
 	const char *owner;                /* of model_text; NULL: not known */
 	uint16_t flags;
-	uint16_t stream; /* index into the device's */
-	uint8_t device;  /* index into target_state.devices */
-	uint8_t holder;  /* enum owner_kind */
+	uint16_t stream;      /* index into the device's */
+	uint8_t device;       /* index into target_state.devices */
+	uint8_t holder;       /* enum owner_kind */
+	uint8_t element_type; /* of block */
 };
 
 /* A device while events come in. */
@@ -309,6 +310,7 @@ void memory_range_end(struct target_state *target, struct thread *thread, const 
 /* What Python held a storage by at a time; `name` is of model_text. */
 void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int kind,
 	const struct tensor_argument *storage, const char *name);
+void memory_element_type(struct target_state *target, const struct tensor_argument *storage, uint8_t element_type);
 int memory_gradient(struct target_state *target, const struct gradient_event *event);
 /* The allocation alive at an argument's address, made when there is none; NONE: no room. */
 uint32_t memory_argument(

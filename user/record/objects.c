@@ -50,6 +50,7 @@ struct owner {
 	uint64_t time_ns; /* of the walk */
 	struct tensor_argument storage;
 	enum owner_kind kind;
+	uint8_t element_type;
 	char *name;
 };
 
@@ -129,10 +130,17 @@ static void module_found(void *context, uint64_t object, uint64_t type, const ch
 		capture_writer_module(walk->session->capture, walk->target->index, walk->time_ns, object, name));
 }
 
-static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage,
+	uint8_t element_type, const char *name)
 {
 	struct walk_context *walk = context;
-	struct owner owner = {.time_ns = walk->time_ns, .storage = *storage, .kind = kind, .name = strdup(name)};
+	struct owner owner = {
+		.time_ns = walk->time_ns,
+		.storage = *storage,
+		.kind = kind,
+		.element_type = element_type,
+		.name = strdup(name),
+	};
 
 	if (owner.name)
 		arrput(walk->target->objects->owners, owner);
@@ -356,7 +364,7 @@ static bool objects_begin(struct session *session, struct target *target)
 	target->objects->walk_wanted = !target->from_start;
 	target->objects->walk_next_ns = monotonic_now() + WALK_NANOSECONDS;
 	capture_check(session, target,
-		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, ""));
+		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, 0, ""));
 	return true;
 }
 
@@ -398,7 +406,7 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 		}
 		capture_check(session, target,
 			capture_writer_owner(session->capture, target->index, owner->time_ns, owner->kind,
-				&owner->storage, owner->name));
+				&owner->storage, owner->element_type, owner->name));
 		free(owner->name);
 	}
 	if (objects->owners)

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 
+#include "facts.h"
 #include "json_writer.h"
 #include "containers/containers.h"
 #include "modules.h"
@@ -24,11 +25,12 @@
 #define ADDRESS_BYTES 24
 
 /* Fields of metadata, sorted; rank stands beside them. */
-static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
-	"model", "model_dtype", "num_micro_batches", "parallel"};
+static const char *const METADATA_BEFORE_RANK[] = {
+	"batch_shapes", "comm_fusion", "initialization_device", "local_rank"};
+static const char *const METADATA_BEHIND_MODEL[] = {"num_micro_batches", "parallel"};
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
 static const char *const METADATA_AFTER_DEVICE[] = {
-	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
+	"token_counts", "torch_version", "value_dependencies", "weights_loaded"};
 
 /* Sorted by name. */
 static const struct {
@@ -341,17 +343,37 @@ static void put_target_device(struct json *json, const struct rank *rank)
 
 #define PUT_MEMBERS(report, names) put_members(report, names, sizeof(names) / sizeof(*(names)))
 
+/* What its launcher says, else what the largest communicator does. */
+static void put_world_size(struct report *report)
+{
+	yajl_val told = tree_get(report->target, "world_size");
+	int32_t largest = 0;
+
+	for (size_t i = 0; i < arrlenu(report->rank->groups); i++)
+		if (report->rank->groups[i].size > largest)
+			largest = report->rank->groups[i].size;
+	if (YAJL_IS_INTEGER(told) || !largest)
+		json_put_tree(&report->json, "world_size", told);
+	else
+		json_put_signed(&report->json, "world_size", largest);
+}
+
 static void put_metadata(struct report *report)
 {
 	struct json *json = &report->json;
+	char class[MODEL_CLASS_BYTES];
 
 	json_key(json, "metadata");
 	json_object(json);
 	PUT_MEMBERS(report, METADATA_BEFORE_RANK);
+	json_put_text(json, "model", model_class(report->rank, class));
+	json_put_text(json, "model_dtype", model_element_name(report->rank));
+	PUT_MEMBERS(report, METADATA_BEHIND_MODEL);
 	json_put_signed(json, "rank", report->rank->rank);
 	PUT_MEMBERS(report, METADATA_BEFORE_DEVICE);
 	put_target_device(json, report->rank);
 	PUT_MEMBERS(report, METADATA_AFTER_DEVICE);
+	put_world_size(report);
 	json_object_end(json);
 }
 

@@ -172,13 +172,17 @@ static void owner_tell(
 	struct objects_walk *walk, enum owner_kind kind, const struct tensor_place *place, const char *name)
 {
 	struct tensor_argument storage;
+	uint8_t element_type;
 
 	/* What is shared has the name of its first holder. */
-	if (!place->tensor || hmgeti(walk->held, place->tensor) >= 0 ||
-		!tensor_storage_read(walk->memory, walk->torch, place, &storage))
+	if (!place->tensor || hmgeti(walk->held, place->tensor) >= 0)
+		return;
+	element_type = kind == OWNER_PARAMETER ? tensor_element_type(walk->memory, walk->torch, place) : 0;
+	/* Last, since only then it is known whether the tensor was there. */
+	if (!tensor_storage_read(walk->memory, walk->torch, place, &storage))
 		return;
 	hmput(walk->held, place->tensor, true);
-	walk->visitor->owner(walk->visitor->context, kind, &storage, name);
+	walk->visitor->owner(walk->visitor->context, kind, &storage, element_type, name);
 }
 
 /* --- modules --------------------------------------------------------------------- */
@@ -472,7 +476,7 @@ static void tensor_named(void *context, const struct python_variable *variable)
 	if (hmgeti(unowned->named, storage.data) >= 0)
 		return;
 	hmput(unowned->named, storage.data, true);
-	walk->visitor->owner(walk->visitor->context, OWNER_VARIABLE, &storage, variable->name);
+	walk->visitor->owner(walk->visitor->context, OWNER_VARIABLE, &storage, 0, variable->name);
 }
 
 static void variables_look(struct unowned *unowned, const struct found *found, uint64_t runtime)

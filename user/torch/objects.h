@@ -24,7 +24,9 @@ struct objects_visitor {
 	void *context;
 	/* May be NULL. */
 	void (*module)(void *context, uint64_t object, uint64_t type, const char *name);
-	void (*owner)(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name);
+	/* `element_type`: of tensor_element_type, of parameters. */
+	void (*owner)(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
+		const char *name);
 };
 
 struct objects_walk;

@@ -26,6 +26,10 @@
 #define OBJECT_WORDS 16
 #define OBJECT_FLAG 1ull
 
+/* TensorImpl: the number of elements, then their type. */
+#define TYPE_BEHIND_COUNT 8
+#define ELEMENT_TYPES_MAX 64
+
 /* DataPtr: pointer, context, deleter, device; then the bytes of the storage. */
 #define DATA_DEVICE 3
 #define DATA_WORDS_MAX 8
@@ -132,4 +136,16 @@ bool tensor_storage_read(const struct python_memory *memory, const struct torch_
 			return place_holds(memory, place);
 	}
 	return false;
+}
+
+uint8_t tensor_element_type(
+	const struct python_memory *memory, const struct torch_layout *torch, const struct tensor_place *place)
+{
+	uint16_t type;
+
+	if (!torch->tensor_elements ||
+		python_memory_read(
+			memory, place->tensor + torch->tensor_elements + TYPE_BEHIND_COUNT, &type, sizeof(type)))
+		return 0;
+	return type < ELEMENT_TYPES_MAX ? (uint8_t)(type + 1) : 0;
 }

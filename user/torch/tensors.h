@@ -27,6 +27,10 @@ struct tensor_place tensor_of_object(const struct python_memory *memory, uint64_
 struct tensor_place tensor_of_gradient(
 	const struct python_memory *memory, const struct torch_layout *torch, const struct tensor_place *place);
 
+/* c10::ScalarType of its elements and one more; 0: not known. */
+uint8_t tensor_element_type(
+	const struct python_memory *memory, const struct torch_layout *torch, const struct tensor_place *place);
+
 /* The storage of a tensor; false where it has none, or what was read is not certain. */
 bool tensor_storage_read(const struct python_memory *memory, const struct torch_layout *torch,
 	const struct tensor_place *place, struct tensor_argument *found);
