@@ -141,7 +141,8 @@ enum owner_kind {
 	OWNER_BUFFER = 2,
 	OWNER_GRADIENT = 3, /* of a parameter, which has the name */
 	OWNER_OPTIMIZER = 4,
-	OWNER_VARIABLE = 5, /* only known to be a tensor that Python holds */
+	OWNER_VARIABLE =
+		5, /* of Python, which has the name; without one: only known to be a tensor that Python holds */
 	OWNER_KINDS,
 };
 
