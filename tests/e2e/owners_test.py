@@ -76,3 +76,14 @@ def test_what_is_older_on_a_device_adds_up_to_its_allocators_total(context):
     known = sum(block["size"] for block in older.values() if block["device"] == "cuda:0")
     check_equal(device["older_known_bytes"], known, "bytes of the rows that are older")
     check(device["older_known_bytes"] <= device["older_bytes"], f"more is known than there was: {device}")
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_a_flat_parameter_is_called_by_all_that_it_is_made_of(context):
+    job = context.trained("flat")
+    context.attach(job, "--duration", "1").check_code(COMPLETE)
+    (address, size, name, names), = re.findall(r"^holds (\S+) (\d+) (\S+) (.*)$", job.out, re.M)
+    block, = [block for block in context.report().json["memory_blocks"] if int(block["device_addr"], 16) == int(address, 16)]
+    check_equal((block["size"], block["type"]), (int(size), "Parameter"), "the block of the flat parameter")
+    check_equal(block["owner"], f"FullyShardedDataParallel.{name}({', '.join(names.split())})", "its names")
+    check_equal(len(names.split()), 4, "parameters in it")

@@ -26,6 +26,8 @@ Test(modules, count_what_is_inside_them_too)
 	make(&trace, OP_EMPTY, 0x3000, 64);
 	hold(&trace, OWNER_PARAMETER, 0x1000, "M.a.weight");
 	hold(&trace, OWNER_BUFFER, 0x2000, "M.mean");
+	make(&trace, OP_EMPTY, 0x5000, 64);
+	hold(&trace, OWNER_PARAMETER, 0x5000, "M._flat_param(c.weight, c.bias)");
 	hold(&trace, OWNER_PARAMETER, 0x3000, "M.b.weight");
 	release(&trace, 0, 0x3000);
 	model_module(trace.model, TEST_TARGET, 9, "M.a");
@@ -36,13 +38,13 @@ Test(modules, count_what_is_inside_them_too)
 	modules = modules_total(trace_finish(&trace));
 	cr_assert(eq(sz, arrlenu(modules), 2), "a parameter that is gone makes no module");
 	cr_expect(eq(str, modules[0].name, "M"));
-	cr_expect(eq(u64, modules[0].parameter_bytes, 64));
+	cr_expect(eq(u64, modules[0].parameter_bytes, 128));
 	cr_expect(eq(u64, modules[0].buffer_bytes, 64));
 	cr_expect(eq(u64, modules[0].operators, 1));
 	cr_expect(eq(str, modules[1].name, "M.a"));
 	cr_expect(eq(u64, modules[1].parameter_bytes, 64));
 	cr_expect(eq(u64, modules[1].buffer_bytes, 0));
-	cr_expect(eq(u64, modules[1].local_peak_bytes, 1128));
+	cr_expect(eq(u64, modules[1].local_peak_bytes, 1192));
 	modules_free(modules);
 	model_free(trace.model);
 }

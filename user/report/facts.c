@@ -27,7 +27,7 @@ const char *model_class(const struct rank *rank, char class[MODEL_CLASS_BYTES])
 		uint64_t bytes;
 
 		/* Parameters that only an optimizer knows are called by it: "SGD.params(0)". */
-		if (length >= MODEL_CLASS_BYTES || strchr(block->owner, '('))
+		if (length >= MODEL_CLASS_BYTES || strstr(block->owner, ".params("))
 			continue;
 		memcpy(name, block->owner, length);
 		name[length] = 0;

@@ -187,12 +187,56 @@ static void owner_tell(
 
 /* --- modules --------------------------------------------------------------------- */
 
+/* Adds one of several names, "a, b"; false when it does not fit. */
+static bool list_grow(char list[NAME_MAX_BYTES], const char *name)
+{
+	size_t used = strlen(list);
+	int more = snprintf(list + used, NAME_MAX_BYTES - used, "%s%s", used ? ", " : "", name ? name : "");
+
+	if (name && more > 0 && (size_t)more < NAME_MAX_BYTES - used)
+		return true;
+	list[used] = 0;
+	return false;
+}
+
+/*
+ * FullyShardedDataParallel makes one parameter of many and keeps their names:
+ * "Model._flat_param(layer.weight, layer.bias)". With more than fit it ends in "...".
+ */
+static const char *flat_name(struct objects_walk *walk, uint64_t object, const char *name, char out[NAME_MAX_BYTES])
+{
+	static const char end[] = "_flat_param";
+	size_t length = strlen(name);
+	struct python_item *items = NULL;
+	char list[NAME_MAX_BYTES] = "";
+	uint64_t names;
+	int written = 0;
+
+	if (length < sizeof(end) - 1 || strcmp(name + length - (sizeof(end) - 1), end) != 0)
+		return name;
+	names = attribute_of(walk, object, "_fqns");
+	if (names && !python_container_items(walk->memory, names, &items)) {
+		for (size_t i = 0; i < arrlenu(items); i++) {
+			if (strlen(list) + length < NAME_MAX_BYTES / 2 &&
+				list_grow(list, text_of(walk, items[i].value)))
+				continue;
+			list_grow(list, "...");
+			break;
+		}
+		written = snprintf(out, NAME_MAX_BYTES, "%s(%s)", name, list);
+	}
+	arrfree(items);
+	return *list && written > 0 && written < NAME_MAX_BYTES ? out : name;
+}
+
 static void parameter_walk(struct objects_walk *walk, uint64_t object, const char *name)
 {
+	char flat[NAME_MAX_BYTES];
 	struct tensor_place place = tensor_of(walk, object), gradient;
 
 	if (!place.tensor)
 		return;
+	name = flat_name(walk, object, name, flat);
 	if (hmgeti(walk->parameters, object) < 0)
 		hmput(walk->parameters, object, strdup(name));
 	owner_tell(walk, OWNER_PARAMETER, &place, name);
