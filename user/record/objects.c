@@ -28,6 +28,8 @@
 /* One that was not whole, or that a new peak of memory calls for, comes sooner. */
 #define WALK_SOON_NANOSECONDS 50000000ull
 #define WALK_SOON_SHARE 10
+/* While it is read, no record is. */
+#define WALK_NOW_SHARE 4
 /* At a new peak the variables of what runs are looked at, which takes little. */
 #define PEAK_NANOSECONDS 10000000ull
 /* The last one is the only one that knows what is left. */
@@ -65,6 +67,7 @@ struct target_objects {
 	uint64_t walk_soon_ns;         /* when one may come that is wanted sooner */
 	bool walk_wanted;              /* something new showed up */
 	bool peak_new, peak_wanted;    /* more memory is held than when variables, and all objects, were read last */
+	uint64_t now_next_ns;          /* when they may be read again while a record is at hand */
 	uint64_t peak_next_ns;         /* when variables may be read again */
 	bool walked;                   /* there was one */
 	bool whole;                    /* the last one was */
@@ -285,8 +288,14 @@ void objects_walk_end(struct session *session, struct target *target)
 
 void objects_walk_now(struct session *session, struct target *target)
 {
+	uint64_t began = monotonic_now();
+
+	/* A job that goes on trying must not keep us from the ring. */
+	if (!objects_are_there(target) || began < target->objects->now_next_ns)
+		return;
 	program_walk(session, target, true);
 	heap_walk(session, target, true);
+	target->objects->now_next_ns = monotonic_now() + (monotonic_now() - began) * WALK_NOW_SHARE;
 }
 
 void objects_want_peak(struct target *target)
