@@ -7,8 +7,8 @@
  * when memory is out, now and then, and at the end.
  *
  * The capture has the name of a module before the first stack with it. Owners
- * come behind the events until the moment at which they were read: they wait
- * until the ring has been emptied once more.
+ * come behind the events until the moment at which they were read: they wait for
+ * the first later one, or until the ring has been emptied once more.
  */
 #include "record/session.h"
 
@@ -404,7 +404,8 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 	struct target_objects *objects = target->objects;
 	ptrdiff_t left = 0;
 
-	if (!objects_are_there(target))
+	/* Walks follow each other: the first is the oldest. */
+	if (!objects_are_there(target) || !arrlen(objects->owners) || objects->owners[0].time_ns >= time_ns)
 		return;
 	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++) {
 		struct owner *owner = &objects->owners[i];

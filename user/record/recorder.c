@@ -135,6 +135,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 	if (record->kind == EVENT_FINALIZE)
 		objects_walk_end(session, target);
 	symbols_keep(session, target, record);
+	owners_keep(session, target, record->time_ns);
 	session_keep(session, target, record);
 	peak_follow(target, record);
 	/* What held the memory goes with the frames that the exception leaves. */
