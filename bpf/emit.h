@@ -43,11 +43,12 @@ static __always_inline void event_fill(struct event *event, const struct hit *hi
 
 /*
  * What the reader is to look at in the target's memory before it is gone: the
- * objects of frames that were never seen before, and all of them at the end.
+ * objects of frames that were never seen before, and all of them when memory is
+ * out and at the end.
  */
 static __always_inline bool event_is_urgent(const struct event *event)
 {
-	return event->kind == EVENT_CODE || event->kind == EVENT_FINALIZE;
+	return event->kind == EVENT_CODE || event->kind == EVENT_FINALIZE || event->kind == EVENT_OUT_OF_MEMORY;
 }
 
 /* Returns false when the ring is full; the record is then counted as lost. */

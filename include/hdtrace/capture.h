@@ -141,7 +141,8 @@ enum owner_kind {
 	OWNER_BUFFER = 2,
 	OWNER_GRADIENT = 3, /* of a parameter, which has the name */
 	OWNER_OPTIMIZER = 4,
-	OWNER_VARIABLE = 5, /* only known to be a tensor that Python holds */
+	OWNER_VARIABLE =
+		5, /* of Python, which has the name; without one: only known to be a tensor that Python holds */
 	OWNER_KINDS,
 };
 
@@ -152,9 +153,10 @@ enum owner_kind {
 struct owner_record {
 	struct event event;
 	struct tensor_argument storage;
-	__u32 length; /* of the name, without padding */
-	__u8 kind;    /* enum owner_kind */
-	__u8 reserved[3];
+	__u32 length;      /* of the name, without padding */
+	__u8 kind;         /* enum owner_kind */
+	__u8 element_type; /* of a parameter: c10::ScalarType and one more; 0: not known */
+	__u8 reserved[2];
 	char name[];
 };
 

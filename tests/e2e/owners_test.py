@@ -22,9 +22,6 @@ def check_owners(context, *arguments):
     check(len(wanted) > 30, f"the job lists {len(wanted)} storages")
     older = {int(block["device_addr"], 16): block for block in report.json["memory_blocks"] if block["preexisting"]}
     for address, (kind, size, name) in wanted.items():
-        # What only a variable holds is on the collector's youngest list, which may change under every walk.
-        if kind == "Other" and address not in older:
-            continue
         check(address in older, f"no block for {kind} {name} at {address:#x}")
         block = older[address]
         check_equal((block["type"], block["size"], block["owner"] or ""), (kind, size, name), f"block {address:#x}")
@@ -66,7 +63,7 @@ def test_a_model_of_a_thousand_modules_is_read_in_time(context):
     check(took and max(took) < ATTACH_SECONDS, f"owners were read in {took} s")
     wanted = holders(job)
     names = {block["owner"] for block in context.report().json["memory_blocks"]}
-    missing = [name for kind, _, name in wanted.values() if kind != "Other" and name not in names]
+    missing = [name for kind, _, name in wanted.values() if name and name not in names]
     check(not missing, f"{len(missing)} of {len(wanted)} owners are missing: {missing[:3]}")
     job.check_alive()
 
@@ -79,3 +76,14 @@ def test_what_is_older_on_a_device_adds_up_to_its_allocators_total(context):
     known = sum(block["size"] for block in older.values() if block["device"] == "cuda:0")
     check_equal(device["older_known_bytes"], known, "bytes of the rows that are older")
     check(device["older_known_bytes"] <= device["older_bytes"], f"more is known than there was: {device}")
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_a_flat_parameter_is_called_by_all_that_it_is_made_of(context):
+    job = context.trained("flat")
+    context.attach(job, "--duration", "1").check_code(COMPLETE)
+    (address, size, name, names), = re.findall(r"^holds (\S+) (\d+) (\S+) (.*)$", job.out, re.M)
+    block, = [block for block in context.report().json["memory_blocks"] if int(block["device_addr"], 16) == int(address, 16)]
+    check_equal((block["size"], block["type"]), (int(size), "Parameter"), "the block of the flat parameter")
+    check_equal(block["owner"], f"FullyShardedDataParallel.{name}({', '.join(names.split())})", "its names")
+    check_equal(len(names.split()), 4, "parameters in it")

@@ -46,9 +46,11 @@ static void module_look(void *context, uint64_t object, uint64_t type, const cha
 		abort();
 }
 
-static void owner_look(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+static void owner_look(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
+	const char *name)
 {
 	(void)context;
+	(void)element_type;
 	if (kind == OWNER_NONE || kind >= OWNER_KINDS || !storage->data || !storage->bytes ||
 		strlen(name) > NAME_BYTES_MAX)
 		abort();
@@ -75,10 +77,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	(void)objects_walk_modules(walk, MEMORY_BASE);
 	if (!python_heap_find(&python, MEMORY_BASE + data[2], &heap))
-		(void)objects_walk_heap(walk, &heap);
+		(void)objects_walk_heap(walk, &heap, MEMORY_BASE + data[2]);
 	/* Objects at every place, whether or not a list leads to them. */
 	heap = (struct python_heap){.heads = {MEMORY_BASE}, .count = 1};
-	(void)objects_walk_heap(walk, &heap);
+	(void)objects_walk_heap(walk, &heap, MEMORY_BASE + data[2]);
+	objects_walk_program(walk, MEMORY_BASE + data[2]);
 	objects_walk_free(walk);
 	return 0;
 }

@@ -74,7 +74,7 @@ class Trainer:
             for key, value in state.items():
                 if torch.is_tensor(value):
                     yield "Optstate", value, f"AdamW.{key}(Decoder.{names[parameter]})"
-        yield "Other", self.average["loss"], ""
+        yield "Other", self.average["loss"], 'Trainer.average["loss"]'
 
 
 trainer = Trainer()

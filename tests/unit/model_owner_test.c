@@ -129,6 +129,17 @@ Test(owner, of_a_parameter_goes_before_others_in_any_order)
 	model_free(trace.model);
 }
 
+Test(owner, by_a_variable_keeps_its_name_when_the_variable_is_gone)
+{
+	struct trace trace = trace_new(true, false);
+
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	owner(&trace, OWNER_VARIABLE, 0x1000, 64, "local x in f (job.py:1)");
+	owner(&trace, OWNER_VARIABLE, 0x1000, 64, "");
+	expect_block(trace_finish(&trace), 0, CATEGORY_ACTIVATION, "local x in f (job.py:1)");
+	model_free(trace.model);
+}
+
 Test(owner, that_was_read_before_the_block_began_is_not_its_owner)
 {
 	struct trace trace = trace_new(true, false);

@@ -62,9 +62,11 @@ static void module_seen(void *context, uint64_t object, uint64_t type, const cha
 	process.modules += strncmp(name, "Sequential", 10) == 0;
 }
 
-static void owner_seen(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+static void owner_seen(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
+	const char *name)
 {
 	(void)context;
+	(void)element_type;
 	if (kind != OWNER_PARAMETER && kind != OWNER_BUFFER)
 		return;
 	process.owners++;

@@ -65,6 +65,12 @@ int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned
 	return 0;
 }
 
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	fprintf(model->calls, "type %u %" PRIu64 " %u\n", target, (uint64_t)storage->data, element_type);
+}
+
 int model_stack(struct model *model, uint16_t target, uint64_t identity, const struct frame *frames, size_t frame_count,
 	bool cut)
 {
@@ -460,6 +466,10 @@ Test(replay, hands_on_names_of_modules_and_owners)
 	cr_assert_eq(replay_record(replay, &module.record.event), 0);
 	cr_assert_eq(replay_record(replay, &owner.record.event), 0);
 	cr_assert_not_null(strstr(told(), "module 0 9 Model.0\nowner 0 5 2 64 32 M.mean\n"), "%s", told());
+	cr_assert(!strstr(told(), "type"), "of a type that is not known nothing is told");
+	owner.record.element_type = 7;
+	cr_assert_eq(replay_record(replay, &owner.record.event), 0);
+	cr_assert_not_null(strstr(told(), "owner 0 5 2 64 32 M.mean\ntype 0 64 7\n"), "%s", told());
 	owner.record.kind = OWNER_KINDS;
 	cr_assert_eq(replay_record(replay, &owner.record.event), -EBADMSG, "an unknown kind");
 	owner.record.kind = OWNER_BUFFER;

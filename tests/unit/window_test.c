@@ -478,14 +478,14 @@ Test(window, owners_and_modules_are_kept_while_what_they_name_is_there)
 
 	capture_begin(true);
 	code_make(0x100, "/usr/lib/torch/nn/modules/module.py");
-	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, ""), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, 0, ""), 0);
 	cr_assert_eq(capture_writer_module(writer, 0, now, 0x5000, "Model.layer"), 0);
 	block_make(0x1000, 11, 0x100);
-	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, "x"), 0);
-	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &weight, "Model.layer.weight"), 0);
-	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, "y"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, 0, "x"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &weight, 0, "Model.layer.weight"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_VARIABLE, &weight, 0, "y"), 0);
 	noise_make(5);
-	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &gone, "nothing"), 0);
+	cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_PARAMETER, &gone, 0, "nothing"), 0);
 	start = window_begin();
 	operator_make(0, MM, 0, 0, DATA(0x1000));
 	capture_end();
@@ -527,7 +527,7 @@ Test(window, gradient_for_a_leaf_that_is_gone_counts_only_where_owners_are_not_t
 	for (int told = 0; told < 2; told++) {
 		capture_begin(true);
 		if (told)
-			cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, ""), 0);
+			cr_assert_eq(capture_writer_owner(writer, 0, now, OWNER_NONE, &none, 0, ""), 0);
 		block_make(0x1000, 0, 0);
 		block_make(0x2000, 0, 0);
 		gradient_make(0x1000, 0x2000);

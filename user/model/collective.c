@@ -104,9 +104,14 @@ static uint8_t element_bytes(uint8_t type)
 	return type < COUNT(element_types) ? element_types[type].bytes : 0;
 }
 
+const char *element_type_name(uint8_t type)
+{
+	return element_bytes(type) ? element_types[type].name : "";
+}
+
 const char *collective_type_name(const struct collective *collective)
 {
-	return element_bytes(collective->element_type) ? element_types[collective->element_type].name : "";
+	return element_type_name(collective->element_type);
 }
 
 const char *collective_operation_name(const struct collective *collective)

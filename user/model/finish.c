@@ -276,6 +276,8 @@ static void devices_publish(struct target_state *target)
 				place[j] = (uint8_t)i;
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
 		rank->blocks[i].device = place[rank->blocks[i].device];
+	for (size_t i = 0; i < arrlenu(rank->changes); i++)
+		rank->changes[i].device = place[rank->changes[i].device];
 	for (size_t i = 0; i < arrlenu(rank->externals); i++)
 		rank->externals[i].device = place[rank->externals[i].device];
 	for (size_t i = 0; i < arrlenu(rank->segments); i++)
@@ -318,6 +320,7 @@ int target_finish(struct model *model, struct target_state *target)
 	passes_fill_steps(&passes);
 	passes_make_rows(&passes);
 	passes_snapshot(&passes);
+	passes_change(&passes);
 	devices_publish(target);
 	names_publish(target);
 cleanup:

@@ -218,11 +218,21 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 	if (!allocation || (allocation->start_time_ns > time_ns && !(allocation->flags & ALLOCATION_PREEXISTING)) ||
 		(allocation->allocated_bytes && storage->bytes > allocation->allocated_bytes))
 		return;
-	if (allocation->holder && allocation->holder < kind)
+	/* A variable that is gone was its name all the same. */
+	if (allocation->holder && (allocation->holder < kind || !*name))
 		return;
 	allocation_show_bytes(allocation, storage->bytes);
 	allocation->owner = name;
 	allocation->holder = (uint8_t)kind;
+}
+
+void memory_element_type(struct target_state *target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	struct place place = place_of_argument(target, storage);
+	uint32_t live = place.device == DEVICES_MAX ? NONE : address_live(target, place);
+
+	if (live != NONE && target->allocations[live].holder == OWNER_PARAMETER)
+		target->allocations[live].element_type = element_type;
 }
 
 /* --- allocate, free ---------------------------------------------------- */

@@ -70,6 +70,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->blocks);
 	arrfree(rank->users);
 	arrfree(rank->externals);
+	arrfree(rank->changes);
 	arrfree(rank->devices);
 	arrfree(rank->segments);
 	arrfree(rank->failures);
@@ -88,7 +89,7 @@ static void target_free(struct target_state *target)
 	if (!target)
 		return;
 	for (size_t i = 0; i < arrlenu(target->stacks); i++)
-		free(target->stacks[i].frames);
+		stack_clear(&target->stacks[i]);
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++)
 		thread_free(target->threads[i].value);
 	for (size_t i = 0; i < arrlenu(target->devices); i++)
@@ -366,6 +367,15 @@ int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned
 	if (state && !state->ended && !model->finished)
 		memory_owner(state, time_ns, kind, storage, model_text(model, name));
 	return 0;
+}
+
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	struct target_state *state = target_find(model, target);
+
+	if (state && !state->ended && !model->finished)
+		memory_element_type(state, storage, element_type);
 }
 
 int model_loss(struct model *model, uint16_t target, const struct event_counters *counters)

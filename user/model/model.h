@@ -60,6 +60,8 @@ struct stack {
 	bool from_program;  /* the outermost frame is where a program or a Python thread starts */
 	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
 	const char *module; /* name of the deepest module that is called, "": none */
+	/* For each frame the name of the module that it calls, NULL: none that is known; NULL itself: none at all. */
+	const char **modules;
 };
 
 /* An operator that ran. Only those with an index are tasks. */
@@ -75,7 +77,9 @@ struct operator_run {
 	/* In a backward pass: the operator whose node of autograd's graph it works for, an index into rank.runs. */
 	uint32_t forward;
 	const char *module; /* of its stack, else of that operator; "": none */
-	uint8_t phase;      /* enum phase */
+	/* How many of rank.changes came before it, and until its last one. */
+	uint32_t first_order, last_order;
+	uint8_t phase; /* enum phase */
 };
 
 #define RUN_NONE UINT32_MAX
@@ -124,8 +128,9 @@ struct block {
 	uint32_t user_count;
 	const char *owner; /* what Python held it by, "": not known */
 	uint8_t phase, category;
-	uint8_t device;  /* index into rank.devices */
-	uint16_t stream; /* index into its streams; 0 too when it is not known */
+	uint8_t element_type; /* of a parameter: c10::ScalarType and one more, 0: not known */
+	uint8_t device;       /* index into rank.devices */
+	uint16_t stream;      /* index into its streams; 0 too when it is not known */
 	bool persistent;
 	bool preexisting; /* older than the trace, known by its first use */
 };
@@ -146,6 +151,15 @@ struct snapshot {
 	uint64_t category[CATEGORIES];
 };
 
+/* What an allocator event did to the memory of a device. */
+struct change {
+	uint64_t bytes; /* 0: of a device that is not reported, or not an allocator's */
+	uint32_t made;  /* of a free: which change made the block, counted from 1; 0: it is older */
+	uint8_t device; /* index into rank.devices */
+	uint8_t category;
+	bool is_free;
+};
+
 /* The memory of one device. Of those that are not reported only the name is filled. */
 struct device {
 	char name[DEVICE_NAME_BYTES]; /* "cuda:0" */
@@ -159,6 +173,7 @@ struct device {
 	uint32_t peak_order; /* block_alive_at(block, peak_order): alive at the peak */
 	uint32_t peak_run;   /* index into rank.runs, UINT32_MAX: outside operators */
 	struct snapshot peak, current;
+	struct snapshot older; /* before the first of rank.changes */
 
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
@@ -308,6 +323,7 @@ const char *collective_operation_name(const struct collective *collective); /* "
 const char *collective_type_name(const struct collective *collective);      /* "float32" */
 const char *collective_mode_name(const struct collective *collective);      /* "eager" */
 const char *collective_layer_name(uint8_t layer);                           /* "nccl" */
+const char *element_type_name(uint8_t type);                                /* of a c10::ScalarType: "float32" */
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
 
@@ -328,6 +344,7 @@ struct rank {
 	struct block *blocks;        /* stb_ds, by start, then in order of creation: the rows of the report */
 	int64_t *users;              /* stb_ds: of all blocks, for each ascending */
 	struct external *externals;  /* stb_ds, by first use */
+	struct change *changes;      /* stb_ds, in order: the n-th leads to order n (block_alive_at) */
 	int64_t task_count;
 	uint32_t step_count; /* complete ones */
 	struct step *steps;  /* stb_ds; the last one may be incomplete */
@@ -399,6 +416,9 @@ int model_module(struct model *model, uint16_t target, uint64_t object, const ch
 /* What Python held a storage by at `time_ns` (enum owner_kind of capture.h); the name is copied. */
 int model_owner(struct model *model, uint16_t target, uint64_t time_ns, unsigned int kind,
 	const struct tensor_argument *storage, const char *name);
+/* The type of the elements of a storage that an owner was just told of: c10::ScalarType and one more. */
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type);
 /*
  * The frames of a stack identity, outermost first and filtered; strings are
  * copied. Before the first event that refers to the identity. Another stack of
@@ -439,6 +459,9 @@ static inline int64_t block_end_task(const struct block *block)
 {
 	return block->category == CATEGORY_WORKSPACE ? block->end - 1 : block->end;
 }
+
+/* A change of the snapshot's own device. */
+void snapshot_change(struct snapshot *snapshot, const struct change *change);
 
 static inline bool block_alive_at(const struct block *block, uint32_t order)
 {

@@ -200,6 +200,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.name = run->name,
 		.owner = allocation->owner ? allocation->owner : "",
 		.phase = run->phase,
+		.element_type = allocation->element_type,
 		.device = allocation->device,
 		.stream = allocation->stream,
 		.persistent = allocation->last_order == NONE,

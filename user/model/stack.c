@@ -75,22 +75,30 @@ static bool name_is_deeper(const char *name, const char *than)
 	return depth != than_depth ? depth > than_depth : strlen(name) >= strlen(than);
 }
 
-static const char *stack_module(struct target_state *target, const struct frame *frames, size_t frame_count)
+/* Names of the modules that a stack's frames call, where they are known, and the deepest of them. */
+static int stack_name(struct target_state *target, struct stack *stack)
 {
-	const char *deepest = "";
-
-	for (size_t i = 0; i < frame_count; i++) {
-		bool wrapped = i && frame_calls_module(&frames[i - 1], "_wrapped_call_impl");
+	stack->module = "";
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct frame *frame = &stack->frames[i];
+		bool wrapped = i && frame_calls_module(frame - 1, "_wrapped_call_impl");
 		ptrdiff_t at;
 
-		if (!frame_calls_module(&frames[i], "_wrapped_call_impl") &&
-			(wrapped || !frame_calls_module(&frames[i], "_call_impl")))
+		if (!frame_calls_module(frame, "_wrapped_call_impl") &&
+			(wrapped || !frame_calls_module(frame, "_call_impl")))
 			continue;
-		at = hmgeti(target->modules, frames[i].self);
-		if (at >= 0 && name_is_deeper(target->modules[at].value, deepest))
-			deepest = target->modules[at].value;
+		at = hmgeti(target->modules, frame->self);
+		if (at < 0)
+			continue;
+		if (!stack->modules)
+			stack->modules = calloc(stack->frame_count, sizeof(*stack->modules));
+		if (!stack->modules)
+			return -ENOMEM;
+		stack->modules[i] = target->modules[at].value;
+		if (name_is_deeper(stack->modules[i], stack->module))
+			stack->module = stack->modules[i];
 	}
-	return deepest;
+	return 0;
 }
 
 /* --- phases -------------------------------------------------------------------- */
@@ -181,15 +189,27 @@ uint32_t stack_find(struct target_state *target, uint64_t identity)
 	return at >= 0 ? target->stack_index[at].value : stack_append(target, identity);
 }
 
-/* Texts are compared as pointers: the model keeps each once. */
-static bool stack_equals(const struct stack *stack, const struct frame *frames, size_t frame_count, bool cut)
+void stack_clear(struct stack *stack)
 {
-	if (stack->frame_count != frame_count || stack->cut != cut)
-		return false;
-	for (size_t i = 0; i < frame_count; i++) {
-		const struct frame *a = &stack->frames[i], *b = &frames[i];
+	free(stack->frames);
+	free(stack->modules);
+}
 
-		if (a->file != b->file || a->function != b->function || a->line != b->line || a->self != b->self)
+static const char *stack_module_at(const struct stack *stack, size_t frame)
+{
+	return stack->modules ? stack->modules[frame] : NULL;
+}
+
+/* Texts are compared as pointers: the model keeps each once. */
+static bool stack_equals(const struct stack *stack, const struct stack *other)
+{
+	if (stack->frame_count != other->frame_count || stack->cut != other->cut)
+		return false;
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct frame *a = &stack->frames[i], *b = &other->frames[i];
+
+		if (a->file != b->file || a->function != b->function || a->line != b->line || a->self != b->self ||
+			stack_module_at(stack, i) != stack_module_at(other, i))
 			return false;
 	}
 	return true;
@@ -211,25 +231,24 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	size_t frame_count, bool cut)
 {
 	uint32_t index = stack_find(target, identity);
-	const char *module = stack_module(target, frames, frame_count);
-	struct frame *copy;
+	struct stack stack = {.frame_count = (uint32_t)frame_count, .cut = cut};
 
 	if (!identity || frame_count > INDEX_MAX)
 		return -EINVAL;
-	copy = frames_copy(model, frames, frame_count);
-	if (!copy)
+	stack.frames = frames_copy(model, frames, frame_count);
+	if (!stack.frames || stack_name(target, &stack)) {
+		stack_clear(&stack);
 		return -ENOMEM;
+	}
 	if (target->stack_known[index]) {
-		if (stack_equals(&target->stacks[index], copy, frame_count, cut) &&
-			target->stacks[index].module == module) {
-			free(copy);
+		if (stack_equals(&target->stacks[index], &stack)) {
+			stack_clear(&stack);
 			return 0;
 		}
 		index = stack_append(target, identity);
 	}
-	target->stacks[index] =
-		(struct stack){.frames = copy, .frame_count = (uint32_t)frame_count, .cut = cut, .module = module};
+	stack_classify(&stack);
+	target->stacks[index] = stack;
 	target->stack_known[index] = true;
-	stack_classify(&target->stacks[index]);
 	return 0;
 }

@@ -81,9 +81,10 @@ struct allocation {
 	uint32_t leaf;                    /* allocation that this is stored as the gradient of, NONE: not known */
 	const char *owner;                /* of model_text; NULL: not known */
 	uint16_t flags;
-	uint16_t stream; /* index into the device's */
-	uint8_t device;  /* index into target_state.devices */
-	uint8_t holder;  /* enum owner_kind */
+	uint16_t stream;      /* index into the device's */
+	uint8_t device;       /* index into target_state.devices */
+	uint8_t holder;       /* enum owner_kind */
+	uint8_t element_type; /* of block */
 };
 
 /* A device while events come in. */
@@ -296,6 +297,7 @@ void collectives_match(struct model *model);
 
 /* stack.c */
 void stack_classify(struct stack *stack);
+void stack_clear(struct stack *stack);
 enum phase stack_phase(const struct stack *stack, uint8_t event_flags);
 uint32_t stack_find(struct target_state *target, uint64_t identity);
 int stack_put(struct model *model, struct target_state *target, uint64_t identity, const struct frame *frames,
@@ -341,6 +343,7 @@ void memory_range_end(struct target_state *target, struct thread *thread, const 
 /* What Python held a storage by at a time; `name` is of model_text. */
 void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int kind,
 	const struct tensor_argument *storage, const char *name);
+void memory_element_type(struct target_state *target, const struct tensor_argument *storage, uint8_t element_type);
 int memory_gradient(struct target_state *target, const struct gradient_event *event);
 /* The allocation alive at an argument's address, made when there is none; NONE: no room. */
 uint32_t memory_argument(
@@ -401,6 +404,10 @@ void passes_make_rows(struct passes *passes);
 /* totals.c */
 void passes_total(struct passes *passes);
 void passes_snapshot(struct passes *passes);
+/* What is known of less than there is, is Other. */
+void snapshot_complete(struct snapshot *snapshot, uint64_t total);
+/* changes.c */
+void passes_change(struct passes *passes);
 /* Is an allocation on a device that is reported? */
 bool allocation_is_reported(const struct target_state *target, const struct allocation *allocation);
 uint64_t allocation_total_bytes(const struct allocation *allocation);

@@ -182,7 +182,7 @@ void passes_total(struct passes *passes)
 }
 
 /* What the allocator had given out and nothing is known of: older than the trace, and not used or freed since. */
-static void snapshot_complete(struct snapshot *snapshot, uint64_t total)
+void snapshot_complete(struct snapshot *snapshot, uint64_t total)
 {
 	uint64_t known = 0;
 

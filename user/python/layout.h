@@ -12,6 +12,7 @@
 #ifndef HDTRACE_PYTHON_LAYOUT_H
 #define HDTRACE_PYTHON_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Pointers to follow from a PyThreadState to its innermost frame. */
@@ -33,6 +34,7 @@ enum python_attributes {
 
 struct python_layout {
 	uint8_t major, minor;
+	bool collects_in_pieces; /* the collector moves objects between its two oldest lists, both ways */
 
 	struct {
 		uint32_t interpreters_head; /* PyInterpreterState, newest first */
@@ -58,6 +60,8 @@ struct python_layout {
 		uint32_t owner;       /* one byte */
 		uint32_t localsplus;  /* [0] is `self` of a method */
 		uint32_t owner_skip;  /* frames with this owner or a higher one belong to C, 0: there are none */
+		uint32_t globals;     /* a dictionary */
+		uint32_t of_object;   /* f_frame of PyFrameObject; 0: they are the same */
 		uint64_t tag_mask;    /* bits of code and localsplus that are no address */
 	} frame;                      /* _PyInterpreterFrame; PyFrameObject before 3.11 */
 
@@ -68,6 +72,7 @@ struct python_layout {
 		uint32_t file, name, qualified_name;
 		uint32_t table;        /* co_linetable, co_lnotab */
 		uint32_t instructions; /* co_code_adaptive, in place; 0 where frames count instructions */
+		uint32_t local_names;  /* a tuple: the names of what stands at localsplus, or the first of them */
 		uint32_t table_format; /* code_record.table_format */
 	} code;                        /* PyCodeObject */
 
@@ -97,7 +102,8 @@ struct python_layout {
 		uint8_t attributes;    /* enum python_attributes */
 	} dict;                        /* PyDictObject */
 
-	uint32_t object_type; /* ob_type in every object */
+	uint32_t object_type;   /* ob_type in every object */
+	uint32_t tuple_objects; /* ob_item of PyTupleObject */
 };
 
 /* The layout of CPython major.minor; NULL when it is not known. Constant. */

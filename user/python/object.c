@@ -13,6 +13,7 @@
 #define TYPE_INLINE_VALUES (1ull << 2)
 #define TYPE_MANAGED_DICT (1ull << 4)
 #define TYPE_IS_LIST (1ull << 25)
+#define TYPE_IS_TUPLE (1ull << 26)
 #define TYPE_IS_DICT (1ull << 29)
 
 /* PyListObject: ob_size, then ob_item. */
@@ -211,7 +212,12 @@ static int entries_read(const struct python_memory *memory, uint64_t keys, uint6
 	}
 	for (uint64_t i = 0; !error && i < entries.count; i++) {
 		const uint64_t *entry = words + i * entries.words + entries.words - 2;
-		struct python_item item = {entry[0], apart ? apart[i] : entry[1]};
+		struct python_item item = {
+			.key = entry[0],
+			.value = apart ? apart[i] : entry[1],
+			.place = apart ? values + memory->layout->dict.first_value + i * sizeof(*apart)
+		                       : entries.address + (i * entries.words + entries.words - 1) * sizeof(*words),
+		};
 
 		if (item.key && item.value)
 			arrput(*items, item);
@@ -236,6 +242,37 @@ int python_dict_items(const struct python_memory *memory, uint64_t dict, struct 
 		error = -EBADMSG;
 	if (error && *items)
 		arrsetlen(*items, before);
+	return error;
+}
+
+/* --- containers ---------------------------------------------------------------- */
+
+bool python_type_is_container(const struct python_memory *memory, uint64_t type)
+{
+	return type_flags(memory, type) & (TYPE_IS_DICT | TYPE_IS_LIST | TYPE_IS_TUPLE);
+}
+
+int python_container_items(const struct python_memory *memory, uint64_t object, struct python_item **items)
+{
+	uint64_t flags = type_flags(memory, python_type_of(memory, object)), count, first, *objects = NULL;
+	int error;
+
+	if (flags & TYPE_IS_DICT)
+		return python_dict_items(memory, object, items);
+	if (!(flags & (TYPE_IS_LIST | TYPE_IS_TUPLE)))
+		return -EBADMSG;
+	count = python_pointer(memory, object + LIST_COUNT);
+	first = flags & TYPE_IS_LIST ? python_pointer(memory, object + LIST_OBJECTS)
+	                             : object + memory->layout->tuple_objects;
+	if (!count || count > PYTHON_ITEMS_MAX)
+		return count ? -EBADMSG : 0;
+	error = python_memory_read(memory, first, arraddnptr(objects, count), count * sizeof(*objects));
+	for (uint64_t i = 0; !error && i < count; i++) {
+		struct python_item item = {.value = objects[i], .place = first + i * sizeof(*objects)};
+
+		arrput(*items, item);
+	}
+	arrfree(objects);
 	return error;
 }
 

@@ -22,10 +22,12 @@ struct python_memory {
 	struct python_types types; /* learnt while reading */
 	python_read_fn read;
 	void *context;
+	unsigned int pause_microseconds; /* before what changed is read again */
 };
 
 struct python_item {
-	uint64_t key, value; /* addresses of objects */
+	uint64_t key, value; /* addresses of objects; key 0: it is its place in a list */
+	uint64_t place;      /* address of the pointer to the value */
 };
 
 /* `length` bytes at an address: 0, -EBADMSG where none can be, or what `read` returned. */
@@ -51,6 +53,11 @@ int python_dict_items(const struct python_memory *memory, uint64_t dict, struct 
 
 /* The objects of a list, appended to the stb_ds array *objects. -EBADMSG: it is none. */
 int python_list_objects(const struct python_memory *memory, uint64_t list, uint64_t **objects);
+
+/* Is it a type of dictionaries, lists or tuples? */
+bool python_type_is_container(const struct python_memory *memory, uint64_t type);
+/* The items of a dictionary, list or tuple, appended to the stb_ds array *items. -EBADMSG: it is none. */
+int python_container_items(const struct python_memory *memory, uint64_t object, struct python_item **items);
 
 /* The same of an object's own attributes; none is no error. */
 int python_attributes(const struct python_memory *memory, uint64_t object, struct python_item **items);

@@ -196,6 +196,38 @@ void python_files_visit(const struct python_image *image, int (*visit)(void *con
 	}
 }
 
+/* --- all frames --------------------------------------------------------------------- */
+
+struct frame_visit {
+	int (*visit)(void *context, uint64_t frame);
+	void *context;
+	unsigned int count;
+};
+
+static int frames_tell(const struct python_image *image, uint64_t state, void *context)
+{
+	struct frame_visit *visit = context;
+	uint64_t frame = innermost_frame(image, state);
+
+	for (; frame && visit->count < FRAMES_MAX; visit->count++) {
+		if (!frame_is_of_c(image, frame)) {
+			int result = visit->visit(visit->context, frame);
+
+			if (result)
+				return result;
+		}
+		frame = pointer_at(image, frame + image->layout->frame.previous);
+	}
+	return 0;
+}
+
+void python_frames_visit(const struct python_image *image, int (*visit)(void *context, uint64_t frame), void *context)
+{
+	struct frame_visit all = {.visit = visit, .context = context};
+
+	threads_walk(image, frames_tell, &all);
+}
+
 /* --- the main thread --------------------------------------------------------------- */
 
 static struct python_spot spot_read(const struct python_image *image, uint64_t frame)

@@ -40,6 +40,9 @@ const char *python_threads_error(int error);
  */
 void python_files_visit(const struct python_image *image, int (*visit)(void *context, const char *file), void *context);
 
+/* The frames of all threads, innermost first, by address; nonzero ends the visit. */
+void python_frames_visit(const struct python_image *image, int (*visit)(void *context, uint64_t frame), void *context);
+
 /* Where a frame stands. */
 struct python_spot {
 	uint64_t code;        /* PyCodeObject */

@@ -3,16 +3,17 @@
  * Names of modules, and what Python holds storages by. Stacks show which modules
  * there are (`self` of the frames of nn.Module's call): the tree below a new one
  * is read out of the target at once. All objects of the interpreter are read when
- * a running job is attached to, when an optimizer shows up, now and then, and at
- * the end.
+ * a running job is attached to, when an optimizer shows up, at a new peak of memory,
+ * when memory is out, now and then, and at the end.
  *
  * The capture has the name of a module before the first stack with it. Owners
- * come behind the events until the moment at which they were read: they wait
- * until the ring has been emptied once more.
+ * come behind the events until the moment at which they were read: they wait for
+ * the first later one, or until the ring has been emptied once more.
  */
 #include "record/session.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +25,20 @@
 /* A walk is repeated after so much time, or so many times what it took. */
 #define WALK_NANOSECONDS 1000000000ull
 #define WALK_SHARE 50
+/* One that was not whole, or that a new peak of memory calls for, comes sooner. */
+#define WALK_SOON_NANOSECONDS 50000000ull
+#define WALK_SOON_SHARE 10
+/* While it is read, no record is. */
+#define WALK_NOW_SHARE 4
+/* At a new peak the variables of what runs are looked at, which takes little. */
+#define PEAK_NANOSECONDS 10000000ull
+/* The last one is the only one that knows what is left. */
+#define WALK_LAST_TRIES 3
 /* What a target shows must not keep us for longer: what is not read by then is left out. */
 #define WALK_NANOSECONDS_MAX 5000000000ull
+
+/* What changes under a walk is looked at again after a pause. */
+#define PAUSE_MICROSECONDS 500
 
 /* A long walk empties the ring in between. */
 #define RING_NANOSECONDS 20000000ull
@@ -39,6 +52,7 @@ struct owner {
 	uint64_t time_ns; /* of the walk */
 	struct tensor_argument storage;
 	enum owner_kind kind;
+	uint8_t element_type;
 	char *name;
 };
 
@@ -50,7 +64,13 @@ struct target_objects {
 	bool heap_missed;              /* that was told */
 	struct owner *owners;          /* stb_ds: that wait */
 	uint64_t walk_next_ns;         /* when the next is due */
+	uint64_t walk_soon_ns;         /* when one may come that is wanted sooner */
 	bool walk_wanted;              /* something new showed up */
+	bool peak_new, peak_wanted;    /* more memory is held than when variables, and all objects, were read last */
+	uint64_t now_next_ns;          /* when they may be read again while a record is at hand */
+	uint64_t peak_next_ns;         /* when variables may be read again */
+	bool walked;                   /* there was one */
+	bool whole;                    /* the last one was */
 };
 
 struct walk_context {
@@ -113,10 +133,17 @@ static void module_found(void *context, uint64_t object, uint64_t type, const ch
 		capture_writer_module(walk->session->capture, walk->target->index, walk->time_ns, object, name));
 }
 
-static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name)
+static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage,
+	uint8_t element_type, const char *name)
 {
 	struct walk_context *walk = context;
-	struct owner owner = {.time_ns = walk->time_ns, .storage = *storage, .kind = kind, .name = strdup(name)};
+	struct owner owner = {
+		.time_ns = walk->time_ns,
+		.storage = *storage,
+		.kind = kind,
+		.element_type = element_type,
+		.name = strdup(name),
+	};
 
 	if (owner.name)
 		arrput(walk->target->objects->owners, owner);
@@ -135,19 +162,23 @@ static int walk_begin(struct walk_context *context, struct python_memory *memory
 		.types = context->target->types,
 		.read = objects_read,
 		.context = context,
+		.pause_microseconds = PAUSE_MICROSECONDS,
 	};
 	*visitor = (struct objects_visitor){context, module_found, owner_found};
 	*walk = objects_walk_new(memory, torch->torch, visitor);
 	return *walk ? 0 : -ENOMEM;
 }
 
+static uint64_t python_runtime(const struct target *target)
+{
+	return target->bias[LIBRARY_PYTHON] + target->libraries[LIBRARY_PYTHON]->python_runtime;
+}
+
 static bool heap_find(struct session *session, struct target *target, const struct python_memory *memory)
 {
 	struct target_objects *objects = target->objects;
-	const struct library_plan *python = target->libraries[LIBRARY_PYTHON];
 
-	if (!objects->heap.count &&
-		python_heap_find(memory, target->bias[LIBRARY_PYTHON] + python->python_runtime, &objects->heap) &&
+	if (!objects->heap.count && python_heap_find(memory, python_runtime(target), &objects->heap) &&
 		!objects->heap_missed) {
 		objects->heap_missed = true;
 		session_tell(session,
@@ -156,6 +187,29 @@ static bool heap_find(struct session *session, struct target *target, const stru
 			target->process.pid);
 	}
 	return objects->heap.count;
+}
+
+static void walk_tell(const struct session *session, const struct target *target, uint64_t took, int error)
+{
+	const struct python_heap *heap = &target->objects->heap;
+
+	session_tell(session,
+		"pid %d: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		", %" PRIu64 " objects, %u retries)",
+		target->process.pid, arrlen(target->objects->owners), (double)took / 1e6, error ? ", not all" : "",
+		heap->objects[0], heap->objects[1], heap->objects[2], heap->objects[3], heap->retries);
+}
+
+/* When the next is due: a long walk makes a long pause. */
+static void walk_plan(struct target_objects *objects, uint64_t began_ns, uint64_t took)
+{
+	uint64_t soon = took * WALK_SOON_SHARE, next = took * WALK_SHARE;
+
+	objects->walk_wanted = objects->peak_wanted = false;
+	objects->walk_soon_ns = began_ns + (soon > WALK_SOON_NANOSECONDS ? soon : WALK_SOON_NANOSECONDS);
+	objects->walk_next_ns = began_ns + (next > WALK_NANOSECONDS ? next : WALK_NANOSECONDS);
+	if (!objects->whole && objects->heap.count)
+		objects->walk_next_ns = objects->walk_soon_ns;
 }
 
 static void heap_walk(struct session *session, struct target *target, bool in_ring)
@@ -176,26 +230,83 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	visitor.module = NULL;
 	/* What could not be read then may be readable now. */
 	hmfree(objects->others);
-	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap) : -ENOENT;
+	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap, python_runtime(target))
+	                                            : -ENOENT;
 	objects_walk_free(walk);
 	took = monotonic_now() - context.time_ns;
-	objects->walk_wanted = false;
-	objects->walk_next_ns =
-		context.time_ns + (took * WALK_SHARE > WALK_NANOSECONDS ? took * WALK_SHARE : WALK_NANOSECONDS);
+	objects->walked = true;
+	objects->whole = !error;
+	walk_plan(objects, context.time_ns, took);
 	if (session->options->verbose)
-		session_tell(session, "pid %d: %td owners of storages read in %.1f ms%s", target->process.pid,
-			arrlen(objects->owners), (double)took / 1e6, error ? ", not all" : "");
+		walk_tell(session, target, took, error);
 }
 
-void objects_walk_all(struct session *session, struct target *target)
+/* Those variables alone that functions which run have now: they may be gone in a moment. */
+static void program_walk(struct session *session, struct target *target, bool in_ring)
 {
-	heap_walk(session, target, false);
+	struct target_objects *objects = target->objects;
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
+	ptrdiff_t before = objects_are_there(target) ? arrlen(objects->owners) : 0;
+	struct objects_visitor visitor;
+	struct python_memory memory;
+	struct objects_walk *walk;
+	uint64_t took;
+
+	context.ring_ns = in_ring ? 0 : context.time_ns;
+	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
+		return;
+	objects_walk_program(walk, python_runtime(target));
+	objects_walk_free(walk);
+	took = monotonic_now() - context.time_ns;
+	objects->peak_new = false;
+	objects->peak_next_ns = context.time_ns + took * WALK_SOON_SHARE + PEAK_NANOSECONDS;
+	if (session->options->verbose)
+		session_tell(session, "pid %d: %td storages held by variables read in %.1f ms", target->process.pid,
+			arrlen(objects->owners) - before, (double)took / 1e6);
+}
+
+/* One that was not whole is repeated; what it found counts all the same. */
+static void heap_walk_last(struct session *session, struct target *target, bool in_ring)
+{
+	for (int tries = 0; objects_are_there(target) && tries < WALK_LAST_TRIES; tries++) {
+		heap_walk(session, target, in_ring);
+		if (target->objects->whole || !target->objects->heap.count)
+			break;
+	}
+}
+
+void objects_walk_last(struct session *session, struct target *target)
+{
+	heap_walk_last(session, target, false);
 }
 
 void objects_walk_end(struct session *session, struct target *target)
 {
-	heap_walk(session, target, true);
+	heap_walk_last(session, target, true);
 	owners_keep(session, target, UINT64_MAX);
+}
+
+void objects_walk_now(struct session *session, struct target *target)
+{
+	uint64_t began = monotonic_now();
+
+	/* A job that goes on trying must not keep us from the ring. */
+	if (!objects_are_there(target) || began < target->objects->now_next_ns)
+		return;
+	program_walk(session, target, true);
+	heap_walk(session, target, true);
+	target->objects->now_next_ns = monotonic_now() + (monotonic_now() - began) * WALK_NOW_SHARE;
+}
+
+void objects_want_peak(struct target *target)
+{
+	if (target->objects)
+		target->objects->peak_new = target->objects->peak_wanted = true;
+}
+
+int objects_whole(const struct target *target)
+{
+	return target->objects && target->objects->walked ? target->objects->whole : -1;
 }
 
 /* --- stacks ---------------------------------------------------------------------- */
@@ -262,7 +373,7 @@ static bool objects_begin(struct session *session, struct target *target)
 	target->objects->walk_wanted = !target->from_start;
 	target->objects->walk_next_ns = monotonic_now() + WALK_NANOSECONDS;
 	capture_check(session, target,
-		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, ""));
+		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, 0, ""));
 	return true;
 }
 
@@ -293,7 +404,8 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 	struct target_objects *objects = target->objects;
 	ptrdiff_t left = 0;
 
-	if (!objects_are_there(target))
+	/* Walks follow each other: the first is the oldest. */
+	if (!objects_are_there(target) || !arrlen(objects->owners) || objects->owners[0].time_ns >= time_ns)
 		return;
 	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++) {
 		struct owner *owner = &objects->owners[i];
@@ -304,7 +416,7 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 		}
 		capture_check(session, target,
 			capture_writer_owner(session->capture, target->index, owner->time_ns, owner->kind,
-				&owner->storage, owner->name));
+				&owner->storage, owner->element_type, owner->name));
 		free(owner->name);
 	}
 	if (objects->owners)
@@ -314,12 +426,16 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 void objects_follow(struct session *session, struct target *target)
 {
 	const struct target_objects *objects;
+	uint64_t now = monotonic_now();
 
 	if (!target->from_start)
 		objects_begin(session, target);
 	objects = target->objects;
-	if (objects_are_there(target) && (objects->walk_wanted || monotonic_now() >= objects->walk_next_ns))
-		objects_walk_all(session, target);
+	if (objects_are_there(target) && objects->peak_new && now >= objects->peak_next_ns)
+		program_walk(session, target, false);
+	if (objects_are_there(target) && (objects->walk_wanted || now >= objects->walk_next_ns ||
+						 (objects->peak_wanted && now >= objects->walk_soon_ns)))
+		heap_walk(session, target, false);
 }
 
 void objects_forget(struct target *target)

@@ -139,12 +139,18 @@ static void record_handle(void *context, const struct event *record, size_t size
 	if (record->kind == EVENT_FINALIZE)
 		objects_walk_end(session, target);
 	symbols_keep(session, target, record);
+	owners_keep(session, target, record->time_ns);
 	session_keep(session, target, record);
+	peak_follow(target, record);
+	/* What held the memory goes with the frames that the exception leaves. */
+	if (record->kind == EVENT_OUT_OF_MEMORY)
+		objects_walk_now(session, target);
 	if (record->kind == EVENT_FINALIZE)
 		target_end(session, target, "finalize");
 	/* The report is of this moment, however fast the job goes on to its end. */
 	if (record->kind == EVENT_OUT_OF_MEMORY && session->options->until_oom) {
 		recorder->out_of_memory = true;
+		owners_keep(session, target, UINT64_MAX);
 		target_end(session, target, end_reasons[RECORD_END_OUT_OF_MEMORY]);
 	}
 }
@@ -526,7 +532,7 @@ static void objects_read_on(struct session *session, uint64_t read_ns)
 static void objects_read_last(struct session *session)
 {
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
-		objects_walk_all(session, session->targets[index]);
+		objects_walk_last(session, session->targets[index]);
 	tracer_read(session->tracer);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		owners_keep(session, session->targets[index], UINT64_MAX);

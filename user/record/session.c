@@ -400,6 +400,8 @@ void target_end(struct session *session, struct target *target, const char *reas
 	json_text(json, "reason", reason);
 	json_number(json, "time_ns", (long long)monotonic_now());
 	json_number(json, "forked_children", arrlen(target->fork_children));
+	if (objects_whole(target) >= 0)
+		json_flag(json, "objects_whole", objects_whole(target));
 	if (process_is_alive(&target->process) && strcmp(reason, "finalize"))
 		json_stand(json, target);
 	json_keep(session, json, CAPTURE_END, target);

@@ -91,6 +91,7 @@ struct target {
 	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes;       /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
+	struct target_peak *peak;       /* of peaks.c; NULL: nothing was allocated */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
 	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
@@ -147,17 +148,27 @@ void codes_forget(struct target *target);
 
 /*
  * objects.c: the capture has the names of the modules of a stack before the stack, and what Python holds storages by.
- * objects_walk_all reads all that is known now, objects_follow does so where it is due; owners_keep puts into the
+ * objects_follow reads all objects where that is due, objects_walk_last does so now; owners_keep puts into the
  * capture what was read before `time_ns`, until when all events must be there.
  */
 enum code_role code_role_of(const struct python_code *code);
 void objects_meet(struct session *session, struct target *target, const struct event *record);
-void objects_walk_all(struct session *session, struct target *target);
+void objects_walk_last(struct session *session, struct target *target);
+/* Read all objects while a record is at hand, since what they hold is about to go. */
+void objects_walk_now(struct session *session, struct target *target);
+/* More memory is held than ever before: who holds it is to be read soon. */
+void objects_want_peak(struct target *target);
+/* Was the last look at the objects whole? -1: there was none. */
+int objects_whole(const struct target *target);
 /* The same where the last record of a target is at hand, and what it held goes into the capture. */
 void objects_walk_end(struct session *session, struct target *target);
 void objects_follow(struct session *session, struct target *target);
 void owners_keep(struct session *session, struct target *target, uint64_t time_ns);
 void objects_forget(struct target *target);
+
+/* peaks.c: follows how much a target holds, and tells objects.c of a new peak. */
+void peak_follow(struct target *target, const struct event *record);
+void peak_forget(struct target *target);
 
 /* symbols.c: the capture has what lies at the native addresses of a record. */
 void symbols_keep(struct session *session, struct target *target, const struct event *record);

@@ -252,6 +252,8 @@ static int owner_take(struct replay *replay, const struct owner_record *record)
 				   &record->storage, name)
 	                 : -ENOMEM;
 
+	if (!error && record->element_type)
+		model_element_type(replay->model, record->event.target, &record->storage, record->element_type);
 	free(name);
 	return error;
 }

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 
+#include "facts.h"
 #include "json_writer.h"
 #include "containers/containers.h"
 #include "modules.h"
@@ -24,11 +25,12 @@
 #define ADDRESS_BYTES 24
 
 /* Fields of metadata, sorted; rank stands beside them. */
-static const char *const METADATA_BEFORE_RANK[] = {"batch_shapes", "comm_fusion", "initialization_device", "local_rank",
-	"model", "model_dtype", "num_micro_batches", "parallel"};
+static const char *const METADATA_BEFORE_RANK[] = {
+	"batch_shapes", "comm_fusion", "initialization_device", "local_rank"};
+static const char *const METADATA_BEHIND_MODEL[] = {"num_micro_batches", "parallel"};
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
 static const char *const METADATA_AFTER_DEVICE[] = {
-	"token_counts", "torch_version", "value_dependencies", "weights_loaded", "world_size"};
+	"token_counts", "torch_version", "value_dependencies", "weights_loaded"};
 
 /* Sorted by name. */
 static const struct {
@@ -54,6 +56,9 @@ static const char *const LIMITATIONS[] = {
 #define LIMITATION_NO_OBJECTS                                                                                          \
 	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
 	"gradients being stored."
+#define LIMITATION_OBJECTS_CHANGED                                                                                     \
+	"When Python's objects were read last, they changed faster than they could be followed: owners may be "        \
+	"missing."
 #define LIMITATION_LITE                                                                                                \
 	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
 	"are left out, and those that raise are not told from others; sizes on devices are rounded up."
@@ -338,17 +343,37 @@ static void put_target_device(struct json *json, const struct rank *rank)
 
 #define PUT_MEMBERS(report, names) put_members(report, names, sizeof(names) / sizeof(*(names)))
 
+/* What its launcher says, else what the largest communicator does. */
+static void put_world_size(struct report *report)
+{
+	yajl_val told = tree_get(report->target, "world_size");
+	int32_t largest = 0;
+
+	for (size_t i = 0; i < arrlenu(report->rank->groups); i++)
+		if (report->rank->groups[i].size > largest)
+			largest = report->rank->groups[i].size;
+	if (YAJL_IS_INTEGER(told) || !largest)
+		json_put_tree(&report->json, "world_size", told);
+	else
+		json_put_signed(&report->json, "world_size", largest);
+}
+
 static void put_metadata(struct report *report)
 {
 	struct json *json = &report->json;
+	char class[MODEL_CLASS_BYTES];
 
 	json_key(json, "metadata");
 	json_object(json);
 	PUT_MEMBERS(report, METADATA_BEFORE_RANK);
+	json_put_text(json, "model", model_class(report->rank, class));
+	json_put_text(json, "model_dtype", model_element_name(report->rank));
+	PUT_MEMBERS(report, METADATA_BEHIND_MODEL);
 	json_put_signed(json, "rank", report->rank->rank);
 	PUT_MEMBERS(report, METADATA_BEFORE_DEVICE);
 	put_target_device(json, report->rank);
 	PUT_MEMBERS(report, METADATA_AFTER_DEVICE);
+	put_world_size(report);
 	json_object_end(json);
 }
 
@@ -398,6 +423,8 @@ static void put_limitations(struct report *report)
 	for (size_t i = 0; i < sizeof(LIMITATIONS) / sizeof(*LIMITATIONS); i++)
 		json_text(json, LIMITATIONS[i]);
 	json_text(json, rank->owners_told ? LIMITATION_OBJECTS : LIMITATION_NO_OBJECTS);
+	if (YAJL_IS_FALSE(tree_get(report->end, "objects_whole")))
+		json_text(json, LIMITATION_OBJECTS_CHANGED);
 	if (!rank->from_start)
 		json_text(json, LIMITATION_ATTACHED);
 	if (level && !strcmp(level, "lite"))
@@ -617,32 +644,6 @@ static void put_live(struct report *report)
 	json_object_end(json);
 }
 
-/* --- modules ------------------------------------------------------------------------ */
-
-static void put_modules(struct report *report)
-{
-	struct json *json = &report->json;
-	struct module_total *modules = modules_total(report->rank);
-
-	json_key(json, "modules");
-	if (!arrlenu(modules)) {
-		json_raw(json, "[]", 2);
-		return;
-	}
-	json_array(json);
-	for (size_t i = 0; i < arrlenu(modules); i++) {
-		json_object(json);
-		json_put_unsigned(json, "buffer_bytes", modules[i].buffer_bytes);
-		json_put_text(json, "fqn", modules[i].name);
-		json_put_unsigned(json, "local_peak_bytes", modules[i].local_peak_bytes);
-		json_put_unsigned(json, "operators", modules[i].operators);
-		json_put_unsigned(json, "parameter_bytes", modules[i].parameter_bytes);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	modules_free(modules);
-}
-
 /* --- the whole ---------------------------------------------------------------------- */
 
 static void put_report(struct report *report)
@@ -655,7 +656,7 @@ static void put_report(struct report *report)
 	put_live(report);
 	put_blocks(report);
 	put_metadata(report);
-	put_modules(report);
+	put_modules(json, report->rank);
 	json_put_signed(json, "schema_version", SCHEMA_VERSION);
 	json_put_text(json, "status", "ok");
 	put_summary(report);

@@ -436,7 +436,7 @@ int capture_writer_module(
 }
 
 int capture_writer_owner(struct capture_writer *writer, uint16_t target, uint64_t time_ns, enum owner_kind kind,
-	const struct tensor_argument *storage, const char *name)
+	const struct tensor_argument *storage, uint8_t element_type, const char *name)
 {
 	size_t length = strnlen(name, UINT16_MAX);
 	struct owner_record *record;
@@ -449,6 +449,7 @@ int capture_writer_owner(struct capture_writer *writer, uint16_t target, uint64_
 	record->event.time_ns = time_ns;
 	record->storage = *storage;
 	record->kind = (uint8_t)kind;
+	record->element_type = element_type;
 	record->length = (uint32_t)length;
 	memcpy(record->name, name, length);
 	record_commit(writer, record->event.size);

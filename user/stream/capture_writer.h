@@ -61,7 +61,7 @@ int capture_writer_module(
 	struct capture_writer *writer, uint16_t target, uint64_t time_ns, uint64_t object, const char *name);
 /* What held a storage at that time. */
 int capture_writer_owner(struct capture_writer *writer, uint16_t target, uint64_t time_ns, enum owner_kind kind,
-	const struct tensor_argument *storage, const char *name);
+	const struct tensor_argument *storage, uint8_t element_type, const char *name);
 int capture_writer_code(struct capture_writer *writer, uint16_t target, const struct capture_code *code);
 int capture_writer_loss(struct capture_writer *writer, uint16_t target, const struct event_counters *counters);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The walk of objects.h. Sources of the layouts: torch/nn/modules/module.py,
- * torch/optim/optimizer.py, torch/csrc/autograd/python_variable.h (THPVariable),
- * torch/csrc/autograd/variable.h (AutogradMeta), c10/core/TensorImpl.h, StorageImpl.h.
+ * torch/optim/optimizer.py.
  */
 #include "torch/objects.h"
 
@@ -13,27 +12,27 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "python/variables.h"
+#include "torch/tensors.h"
 
 /* Bounds of what is not trusted. */
 #define MODULES_MAX (1u << 17)
 #define MODULE_DEPTH_MAX 256
 #define NAME_MAX_BYTES 1024
 #define STATE_MAX (1u << 17) /* parameters of one optimizer */
-
-/* THPVariable: PyObject, then MaybeOwned<Tensor> (a flag and a pointer), or in later versions the pointer alone. */
-#define VARIABLE_FIRST 16
-#define VARIABLE_SECOND 24
-#define VARIABLE_FLAG_MAX 1
-/* AutogradMeta: a table, a std::string, then the gradient. */
-#define AUTOGRAD_GRADIENT 40
-/* DataPtr: pointer, context, deleter, device; then the bytes of the storage. */
-#define DATA_DEVICE 3
-#define DATA_WORDS_MAX 8
-/* A storage is read until it says the same twice. */
-#define STORAGE_TRIES 3
+#define FRAMES_MAX 1024      /* that outlive their functions */
+#define QUICK_LOOKS 512      /* into objects, where there is no time */
 
 /* What a type makes of its objects. */
-enum object_class { OBJECT_OTHER, OBJECT_TENSOR, OBJECT_MODULE, OBJECT_OPTIMIZER, OBJECT_CLASSES };
+enum object_class {
+	OBJECT_OTHER,
+	OBJECT_TENSOR,
+	OBJECT_MODULE,
+	OBJECT_OPTIMIZER,
+	OBJECT_PROGRAM,
+	OBJECT_FRAME,
+	OBJECT_CLASSES
+};
 
 struct address_set {
 	uint64_t key;
@@ -44,8 +43,11 @@ struct objects_walk {
 	struct python_memory *memory;
 	const struct torch_layout *torch;
 	const struct objects_visitor *visitor;
-	struct address_set *modules; /* stb_ds map: those that were met */
-	struct address_set *held;    /* stb_ds map: TensorImpls that were told */
+	struct {
+		uint64_t key;
+		char *value;
+	} * modules;              /* stb_ds map: those that were met, and their names */
+	struct address_set *held; /* stb_ds map: TensorImpls that were told */
 	struct {
 		uint64_t key;
 		enum object_class value;
@@ -74,6 +76,8 @@ void objects_walk_free(struct objects_walk *walk)
 {
 	if (!walk)
 		return;
+	for (ptrdiff_t i = 0; i < hmlen(walk->modules); i++)
+		free(walk->modules[i].value);
 	for (ptrdiff_t i = 0; i < hmlen(walk->parameters); i++)
 		free(walk->parameters[i].value);
 	for (ptrdiff_t i = 0; i < hmlen(walk->texts); i++)
@@ -97,6 +101,8 @@ static enum object_class class_of(struct objects_walk *walk, uint64_t type)
 		{"TensorBase", OBJECT_TENSOR},
 		{"Module", OBJECT_MODULE},
 		{"Optimizer", OBJECT_OPTIMIZER},
+		{"module", OBJECT_PROGRAM},
+		{"frame", OBJECT_FRAME},
 	};
 	ptrdiff_t at = hmgeti(walk->classes, type);
 	enum object_class class = OBJECT_OTHER;
@@ -154,86 +160,95 @@ static bool name_join(char out[NAME_MAX_BYTES], const char *prefix, const char *
 
 /* --- tensors --------------------------------------------------------------------- */
 
-static bool storage_read_once(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
+/* The tensor of a Python object; none where it is no tensor. */
+static struct tensor_place tensor_of(struct objects_walk *walk, uint64_t object)
 {
-	uint64_t words[DATA_WORDS_MAX], storage = python_pointer(walk->memory, tensor + walk->torch->tensor_storage);
-	size_t bytes_at = (size_t)(walk->torch->storage_bytes - walk->torch->storage_data) / sizeof(*words);
-
-	if (!storage || bytes_at >= DATA_WORDS_MAX || bytes_at <= DATA_DEVICE ||
-		python_memory_read(
-			walk->memory, storage + walk->torch->storage_data, words, (bytes_at + 1) * sizeof(*words)))
-		return false;
-	*found = (struct tensor_argument){
-		.data = words[0],
-		.bytes = words[bytes_at] & ((1ull << TENSOR_BYTES_BITS) - 1),
-		.device_type = words[DATA_DEVICE] & 0xff,
-		.device_index = words[DATA_DEVICE] >> 8 & 0xff,
-	};
-	if (found->device_type == DEVICE_CPU)
-		found->device_index = 0;
-	return words[0] && words[bytes_at] && words[bytes_at] == found->bytes;
-}
-
-/* The storage of a TensorImpl, twice the same. */
-static bool storage_read(const struct objects_walk *walk, uint64_t tensor, struct tensor_argument *found)
-{
-	for (int tries = 0; tensor && tries < STORAGE_TRIES; tries++) {
-		struct tensor_argument again;
-
-		if (storage_read_once(walk, tensor, found) && storage_read_once(walk, tensor, &again) &&
-			!memcmp(found, &again, sizeof(again)))
-			return true;
-	}
-	return false;
-}
-
-/* The TensorImpl of a Python object, 0: it is no tensor. */
-static uint64_t tensor_of(struct objects_walk *walk, uint64_t object)
-{
-	uint64_t first;
-
 	if (class_of(walk, python_type_of(walk->memory, object)) != OBJECT_TENSOR)
-		return 0;
-	first = python_pointer(walk->memory, object + VARIABLE_FIRST);
-	return first > VARIABLE_FLAG_MAX ? first : python_pointer(walk->memory, object + VARIABLE_SECOND);
+		return (struct tensor_place){0};
+	return tensor_of_object(walk->memory, object);
 }
 
-static uint64_t gradient_of(const struct objects_walk *walk, uint64_t tensor)
-{
-	uint64_t meta = python_pointer(walk->memory, tensor + walk->torch->tensor_storage + sizeof(uint64_t));
-
-	return meta ? python_pointer(walk->memory, meta + AUTOGRAD_GRADIENT) : 0;
-}
-
-static void owner_tell(struct objects_walk *walk, enum owner_kind kind, uint64_t tensor, const char *name)
+static void owner_tell(
+	struct objects_walk *walk, enum owner_kind kind, const struct tensor_place *place, const char *name)
 {
 	struct tensor_argument storage;
+	uint8_t element_type;
 
 	/* What is shared has the name of its first holder. */
-	if (hmgeti(walk->held, tensor) >= 0)
+	if (!place->tensor || hmgeti(walk->held, place->tensor) >= 0)
 		return;
-	hmput(walk->held, tensor, true);
-	if (storage_read(walk, tensor, &storage))
-		walk->visitor->owner(walk->visitor->context, kind, &storage, name);
+	element_type = kind == OWNER_PARAMETER ? tensor_element_type(walk->memory, walk->torch, place) : 0;
+	/* Last, since only then it is known whether the tensor was there. */
+	if (!tensor_storage_read(walk->memory, walk->torch, place, &storage))
+		return;
+	hmput(walk->held, place->tensor, true);
+	walk->visitor->owner(walk->visitor->context, kind, &storage, element_type, name);
 }
 
 /* --- modules --------------------------------------------------------------------- */
 
+/* Adds one of several names, "a, b"; false when it does not fit. */
+static bool list_grow(char list[NAME_MAX_BYTES], const char *name)
+{
+	size_t used = strlen(list);
+	int more = snprintf(list + used, NAME_MAX_BYTES - used, "%s%s", used ? ", " : "", name ? name : "");
+
+	if (name && more > 0 && (size_t)more < NAME_MAX_BYTES - used)
+		return true;
+	list[used] = 0;
+	return false;
+}
+
+/*
+ * FullyShardedDataParallel makes one parameter of many and keeps their names:
+ * "Model._flat_param(layer.weight, layer.bias)". With more than fit it ends in "...".
+ */
+static const char *flat_name(struct objects_walk *walk, uint64_t object, const char *name, char out[NAME_MAX_BYTES])
+{
+	static const char end[] = "_flat_param";
+	size_t length = strlen(name);
+	struct python_item *items = NULL;
+	char list[NAME_MAX_BYTES] = "";
+	uint64_t names;
+	int written = 0;
+
+	if (length < sizeof(end) - 1 || strcmp(name + length - (sizeof(end) - 1), end) != 0)
+		return name;
+	names = attribute_of(walk, object, "_fqns");
+	if (names && !python_container_items(walk->memory, names, &items)) {
+		for (size_t i = 0; i < arrlenu(items); i++) {
+			if (strlen(list) + length < NAME_MAX_BYTES / 2 &&
+				list_grow(list, text_of(walk, items[i].value)))
+				continue;
+			list_grow(list, "...");
+			break;
+		}
+		written = snprintf(out, NAME_MAX_BYTES, "%s(%s)", name, list);
+	}
+	arrfree(items);
+	return *list && written > 0 && written < NAME_MAX_BYTES ? out : name;
+}
+
 static void parameter_walk(struct objects_walk *walk, uint64_t object, const char *name)
 {
-	uint64_t tensor = tensor_of(walk, object);
+	char flat[NAME_MAX_BYTES];
+	struct tensor_place place = tensor_of(walk, object), gradient;
 
-	if (!tensor)
+	if (!place.tensor)
 		return;
+	name = flat_name(walk, object, name, flat);
 	if (hmgeti(walk->parameters, object) < 0)
 		hmput(walk->parameters, object, strdup(name));
-	owner_tell(walk, OWNER_PARAMETER, tensor, name);
-	owner_tell(walk, OWNER_GRADIENT, gradient_of(walk, tensor), name);
+	owner_tell(walk, OWNER_PARAMETER, &place, name);
+	gradient = tensor_of_gradient(walk->memory, walk->torch, &place);
+	owner_tell(walk, OWNER_GRADIENT, &gradient, name);
 }
 
 static void buffer_walk(struct objects_walk *walk, uint64_t object, const char *name)
 {
-	owner_tell(walk, OWNER_BUFFER, tensor_of(walk, object), name);
+	struct tensor_place place = tensor_of(walk, object);
+
+	owner_tell(walk, OWNER_BUFFER, &place, name);
 }
 
 /* Everything in a dictionary of a module, by name. */
@@ -304,7 +319,7 @@ static int module_walk(struct objects_walk *walk, const struct step *step, struc
 		arrfree(attributes);
 		return error ? error : -EBADMSG;
 	}
-	hmput(walk->modules, step->object, true);
+	hmput(walk->modules, step->object, strdup(step->name));
 	if (walk->visitor->module)
 		walk->visitor->module(walk->visitor->context, step->object, type, step->name);
 	held_walk(walk, item_of(walk, attributes, "_parameters"), step->name, parameter_walk);
@@ -352,6 +367,7 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 		return;
 	for (size_t i = 0; i < arrlenu(items); i++) {
 		const char *key = text_of(walk, items[i].key);
+		struct tensor_place tensor;
 		int length;
 
 		if (!key)
@@ -361,8 +377,9 @@ static void state_walk(struct objects_walk *walk, const char *optimizer, const s
 				name, sizeof(name), "%s.%s(%s)", optimizer, key, walk->parameters[parameter].value);
 		else
 			length = snprintf(name, sizeof(name), "%s.%s(%zu)", optimizer, key, place);
+		tensor = tensor_of(walk, items[i].value);
 		if (length > 0 && (size_t)length < sizeof(name))
-			owner_tell(walk, OWNER_OPTIMIZER, tensor_of(walk, items[i].value), name);
+			owner_tell(walk, OWNER_OPTIMIZER, &tensor, name);
 	}
 	arrfree(items);
 }
@@ -446,7 +463,138 @@ static struct address_set *children_find(struct objects_walk *walk, const struct
 	return children;
 }
 
-static void found_walk(struct objects_walk *walk, const struct found *found)
+/* --- variables ------------------------------------------------------------------------ */
+
+/* Tensors that nothing better is known of. */
+struct unowned {
+	struct objects_walk *walk;
+	struct {
+		uint64_t key; /* Python's object */
+		struct tensor_place value;
+	} * tensors;               /* stb_ds map */
+	struct address_set *named; /* stb_ds map: memory of those that a variable was found for */
+};
+
+static bool tensor_is_wanted(void *context, uint64_t object)
+{
+	struct unowned *unowned = context;
+
+	return hmgeti(unowned->tensors, object) >= 0;
+}
+
+static bool type_is_known(void *context, uint64_t type)
+{
+	struct unowned *unowned = context;
+
+	return class_of(unowned->walk, type) != OBJECT_OTHER;
+}
+
+/* What every nn.Module has for itself. */
+static bool attribute_is_internal(void *context, uint64_t key)
+{
+	static const char *const starts[] = {"_parameters", "_buffers", "_modules", "_forward_", "_backward_",
+		"_state_dict_", "_load_state_dict_", "_non_persistent_"};
+	struct unowned *unowned = context;
+	const char *text = text_of(unowned->walk, key);
+
+	for (size_t i = 0; text && i < sizeof(starts) / sizeof(*starts); i++)
+		if (!strncmp(text, starts[i], strlen(starts[i])))
+			return true;
+	return !text;
+}
+
+/* The first name that leads to a storage counts, whichever of its tensors it is of. */
+static void tensor_named(void *context, const struct python_variable *variable)
+{
+	struct unowned *unowned = context;
+	struct objects_walk *walk = unowned->walk;
+	ptrdiff_t at = hmgeti(unowned->tensors, variable->object);
+	const struct tensor_place *place = at < 0 ? NULL : &unowned->tensors[at].value;
+	struct tensor_argument storage;
+
+	if (!place || hmgeti(walk->held, place->tensor) >= 0 ||
+		!tensor_storage_read(walk->memory, walk->torch, place, &storage) ||
+		!python_variable_holds(walk->memory, variable))
+		return;
+	hmput(walk->held, place->tensor, true);
+	if (hmgeti(unowned->named, storage.data) >= 0)
+		return;
+	hmput(unowned->named, storage.data, true);
+	walk->visitor->owner(walk->visitor->context, OWNER_VARIABLE, &storage, 0, variable->name);
+}
+
+static void variables_look(struct unowned *unowned, const struct found *found, uint64_t runtime)
+{
+	struct objects_walk *walk = unowned->walk;
+	const struct variables_search search = {
+		walk->memory, unowned, tensor_is_wanted, type_is_known, attribute_is_internal, tensor_named, 0};
+	struct variables *variables = variables_new(&search);
+
+	if (!variables)
+		return;
+	for (ptrdiff_t i = 0; i < hmlen(walk->modules); i++)
+		if (walk->modules[i].value)
+			variables_of_object(variables, walk->modules[i].key, walk->modules[i].value);
+	if (runtime)
+		variables_of_program(variables, runtime);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_FRAME]) && i < FRAMES_MAX; i++)
+		variables_of_frame(variables, found->objects[OBJECT_FRAME][i].key);
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_PROGRAM]); i++)
+		variables_of_module(variables, found->objects[OBJECT_PROGRAM][i].key);
+	variables_free(variables);
+}
+
+/* Any tensor that shows up is wanted. */
+static bool tensor_shows_up(void *context, uint64_t object)
+{
+	struct unowned *unowned = context;
+	struct tensor_place place;
+
+	if (hmgeti(unowned->tensors, object) >= 0)
+		return true;
+	place = tensor_of(unowned->walk, object);
+	if (place.tensor)
+		hmput(unowned->tensors, object, place);
+	return place.tensor;
+}
+
+void objects_walk_program(struct objects_walk *walk, uint64_t runtime)
+{
+	struct unowned unowned = {.walk = walk};
+	const struct variables_search search = {walk->memory, &unowned, tensor_shows_up, type_is_known,
+		attribute_is_internal, tensor_named, QUICK_LOOKS};
+	struct variables *variables = variables_new(&search);
+
+	if (variables)
+		variables_of_program(variables, runtime);
+	variables_free(variables);
+	hmfree(unowned.tensors);
+	hmfree(unowned.named);
+}
+
+/* Tensors that neither modules nor optimizers hold: by the variables that do, the rest without a name. */
+static void variables_walk(struct objects_walk *walk, const struct found *found, uint64_t runtime)
+{
+	struct unowned unowned = {.walk = walk};
+
+	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
+		uint64_t object = found->objects[OBJECT_TENSOR][i].key;
+		struct tensor_place place = tensor_of(walk, object);
+
+		if (place.tensor && hmgeti(walk->held, place.tensor) < 0)
+			hmput(unowned.tensors, object, place);
+	}
+	if (hmlen(unowned.tensors))
+		variables_look(&unowned, found, runtime);
+	for (ptrdiff_t i = 0; i < hmlen(unowned.tensors); i++)
+		owner_tell(walk, OWNER_VARIABLE, &unowned.tensors[i].value, "");
+	hmfree(unowned.tensors);
+	hmfree(unowned.named);
+}
+
+/* --- all of it ------------------------------------------------------------------------ */
+
+static void found_walk(struct objects_walk *walk, const struct found *found, uint64_t runtime)
 {
 	const struct address_set *modules = found->objects[OBJECT_MODULE];
 	struct address_set *children = children_find(walk, modules);
@@ -456,21 +604,16 @@ static void found_walk(struct objects_walk *walk, const struct found *found)
 			objects_walk_modules(walk, modules[i].key);
 	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_OPTIMIZER]); i++)
 		optimizer_walk(walk, found->objects[OBJECT_OPTIMIZER][i].key);
-	for (ptrdiff_t i = 0; i < hmlen(found->objects[OBJECT_TENSOR]); i++) {
-		uint64_t tensor = tensor_of(walk, found->objects[OBJECT_TENSOR][i].key);
-
-		if (tensor)
-			owner_tell(walk, OWNER_VARIABLE, tensor, "");
-	}
+	variables_walk(walk, found, runtime);
 	hmfree(children);
 }
 
-int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap)
+int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap, uint64_t runtime)
 {
 	struct found found = {.walk = walk};
 	int error = python_heap_walk(walk->memory, heap, object_find, &found);
 
-	found_walk(walk, &found);
+	found_walk(walk, &found, runtime);
 	for (int class = 0; class < OBJECT_CLASSES; class ++)
 		hmfree(found.objects[class]);
 	return error;

@@ -24,7 +24,9 @@ struct objects_visitor {
 	void *context;
 	/* May be NULL. */
 	void (*module)(void *context, uint64_t object, uint64_t type, const char *name);
-	void (*owner)(void *context, enum owner_kind kind, const struct tensor_argument *storage, const char *name);
+	/* `element_type`: of tensor_element_type, of parameters. */
+	void (*owner)(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
+		const char *name);
 };
 
 struct objects_walk;
@@ -36,11 +38,19 @@ void objects_walk_free(struct objects_walk *walk);
 
 /*
  * All that the interpreter knows: parameters, buffers and gradients of every
- * module, states of all optimizers, and other tensors (OWNER_VARIABLE, with an
- * empty name). Names begin at modules that no other one holds. `heap` is of
- * python_heap_find. -EAGAIN: not everything could be read.
+ * module, states of all optimizers, and other tensors (OWNER_VARIABLE: the first
+ * variable that leads to one is its name, python/variables.h; empty without
+ * any). Names begin at modules that no other one holds. `heap` is of
+ * python_heap_find; `runtime`: address of _PyRuntime. -EAGAIN: not everything
+ * could be read.
  */
-int objects_walk_heap(struct objects_walk *walk, const struct python_heap *heap);
+int objects_walk_heap(struct objects_walk *walk, struct python_heap *heap, uint64_t runtime);
+
+/*
+ * Tensors that variables of what runs lead to at once (OWNER_VARIABLE), whatever
+ * else they are: quickly, where there is no time for all objects.
+ */
+void objects_walk_program(struct objects_walk *walk, uint64_t runtime);
 
 /* The modules below `root`, which the walk has not met before. -EBADMSG: it is no module. */
 int objects_walk_modules(struct objects_walk *walk, uint64_t root);

@@ -502,7 +502,7 @@ static void owner_take(struct alive *alive, const struct owner_record *record)
 	storage = storage_of_argument(alive, record->event.target, &record->storage);
 	if (!storage || storage->birth_time_ns > record->event.time_ns ||
 		(storage->bytes && record->storage.bytes > storage->bytes) ||
-		(storage->holder && storage->holder < record->kind))
+		(storage->holder && (storage->holder < record->kind || !record->length)))
 		return;
 	storage->owner = alive->records;
 	storage->holder = record->kind;
