@@ -339,6 +339,24 @@ Test(totals, begin_with_what_the_allocator_had_given_out_before)
 	model_free(trace.model);
 }
 
+Test(totals, count_what_is_older_as_its_rows_say)
+{
+	struct trace trace = device_trace(false, "auto");
+	const struct rank *rank;
+	uint64_t bytes = 0;
+
+	/* One that an argument showed, and one that only its free did. */
+	trace.allocated = 4096;
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 100));
+	device_release(&trace, 0, 0x9000, 512);
+	rank = trace_finish(&trace);
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
+		bytes += rank->blocks[i].preexisting ? rank->blocks[i].bytes : 0;
+	cr_expect(eq(u64, bytes, 612));
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->older_known_bytes, bytes));
+	model_free(trace.model);
+}
+
 Test(totals, that_do_not_follow_make_the_report_incomplete)
 {
 	struct trace trace = device_trace(true, "auto");

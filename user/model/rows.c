@@ -180,7 +180,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 
 	*block = (struct block){
 		.address = allocation->address,
-		.bytes = allocation->bytes ? allocation->bytes : allocation->allocated_bytes,
+		.bytes = allocation_shown_bytes(allocation),
 		.allocated_bytes = allocation->allocated_bytes,
 		.start = run->task,
 		.end = TASK_PERSISTENT,

@@ -87,6 +87,12 @@ struct allocation {
 	uint8_t element_type; /* of block */
 };
 
+/* What a row says: of the storage, else of the block, which may be known by its free alone. */
+static inline uint64_t allocation_shown_bytes(const struct allocation *allocation)
+{
+	return allocation->bytes ? allocation->bytes : allocation->allocated_bytes;
+}
+
 /* A device while events come in. */
 struct device_state {
 	struct device device; /* what becomes public */

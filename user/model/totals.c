@@ -90,7 +90,7 @@ static uint64_t known_before(const struct target_state *target, size_t device)
 
 	for (size_t i = 0; i < arrlenu(target->allocations); i++)
 		if (target->allocations[i].device == device && (target->allocations[i].flags & ALLOCATION_PREEXISTING))
-			bytes += target->allocations[i].bytes;
+			bytes += allocation_shown_bytes(&target->allocations[i]);
 	return bytes;
 }
 
