@@ -52,7 +52,9 @@ def check_report(report):
 
 
 def traced(context, *options):
-    return context.trace_run(program_path("nodes"), "--steps", str(STEPS), "--device", context.device, options=options)
+    """With pauses in which the names of parameters can be read."""
+    return context.trace_run(program_path("nodes"), "--steps", str(STEPS), "--device", context.device, "--pause", "0.3",
+                             options=options)
 
 
 @test(each=("sparse", "plain"))
