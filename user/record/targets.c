@@ -6,6 +6,7 @@
 #include "record/session.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "containers/containers.h"
