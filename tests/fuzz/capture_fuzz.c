@@ -113,6 +113,15 @@ int model_event(struct model *model, const struct event *event)
 	return 0;
 }
 
+void model_element_type(
+	struct model *model, uint16_t target, const struct tensor_argument *storage, uint8_t element_type)
+{
+	(void)model;
+	(void)target;
+	(void)storage;
+	(void)element_type;
+}
+
 int model_capture(struct model *model, int64_t real_offset_ns)
 {
 	(void)model;
