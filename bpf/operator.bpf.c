@@ -169,6 +169,9 @@ static __always_inline bool hook_counts(struct hit *hit, const struct hook_descr
 	bool plain = description->flags & HOOK_PLAIN;
 
 	if (!thread->known) {
+		/* What the first one runs inside began before the attach, maybe: factories call these. */
+		if (hit->settings->attached && description->flags & HOOK_LEAF)
+			return false;
 		thread->known = 1;
 		thread->plain = hit->settings->plain;
 	}

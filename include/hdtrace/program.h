@@ -259,6 +259,7 @@ struct target_settings {
 	__u16 level;               /* enum tracing_level */
 	__u8 plain;                /* threads should follow the plain set of hooks */
 	__u8 ready;                /* all probes are in place; until then hits are passed over */
+	__u8 attached;             /* operators may have been running by then, which were not seen */
 };
 
 /* The parts of a frame and of a storage that are read at once have at most so many bytes. */

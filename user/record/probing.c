@@ -317,6 +317,7 @@ static int target_probe(struct session *session, struct target *target, const st
 	 * wrong sequence of operators. A job that is still loading PyTorch runs none.
 	 */
 	target->settings.ready = target->from_start;
+	target->settings.attached = !target->from_start;
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
