@@ -355,15 +355,22 @@ static int pids_open(struct session *session)
 }
 
 /* A launcher need not have PyTorch, when those that it launched have. */
-static void waiting_tell(const struct session *session, const struct target *target)
+static int wait_for_torch(struct session *session, const struct target *target)
 {
+	char *command;
+	int error;
+
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		if (session->targets[index]->parent == target->index)
-			return;
-	if (!target->announced)
-		session_tell(session,
-			"pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
-			target->process.pid, target->process.command);
+			return 0;
+	if (target->announced)
+		return 0;
+	session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
+		target->process.pid, target->process.command);
+	command = strndup(target->process.command, strcspn(target->process.command, " "));
+	error = command ? torch_plan_ahead(session, command) : -ENOMEM;
+	free(command);
+	return error;
 }
 
 static int pids_add(struct session *session)
@@ -386,7 +393,7 @@ static int pids_add(struct session *session)
 		if (error)
 			return error;
 		error = children_add(session, pid, target->index);
-		waiting_tell(session, target);
+		error = wait_for_torch(session, target);
 	}
 	if (!error && session->options->all_pids)
 		error = children_add(session, 0, -1);
