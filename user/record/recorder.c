@@ -393,7 +393,8 @@ static int pids_add(struct session *session)
 		if (error)
 			return error;
 		error = children_add(session, pid, target->index);
-		error = wait_for_torch(session, target);
+		if (!error)
+			error = wait_for_torch(session, target);
 	}
 	if (!error && session->options->all_pids)
 		error = children_add(session, 0, -1);
