@@ -1,0 +1,244 @@
+// Blocks as rectangles. Pixels are set by hand, and beside each stands whose it is: a million blocks take some
+// milliseconds, most of them being less than a pixel, and what lies under the pointer is one look.
+
+const PLOT = {top: 4, bottom: 6};
+const picture = {ids: null, width: 0, height: 0, scale: 1, hover: 0, drag: null, frame: null};
+
+function packColor(color) {
+  const value = parseInt(color.slice(1), 16);
+  return (255 << 24 | (value & 255) << 16 | (value >> 8 & 255) << 8 | value >> 16) >>> 0;
+}
+
+function darker(packed) {
+  const part = (shift) => Math.floor((packed >>> shift & 255) * 0.72) << shift;
+  return (255 << 24 | part(16) | part(8) | part(0)) >>> 0;
+}
+
+// Blocks in pixels of the plot: those that cover the middle of one are filled, thinner ones take what is still empty.
+class Raster {
+  constructor(width, height, ids, pixels) {
+    Object.assign(this, {width, height, ids, pixels});
+  }
+
+  fill(id, color, edge, left, right, top, bottom) {
+    const {width, ids, pixels} = this, framed = right - left > 3 && bottom - top > 3;
+    for (let y = top; y < bottom; y++) {
+      const row = y * width;
+      pixels.fill(framed && y === top ? edge : color, row + left, row + right);
+      ids.fill(id, row + left, row + right);
+      if (framed)
+        pixels[row + right - 1] = edge;
+    }
+  }
+
+  // When its ends and its middle are taken, so is the rest, most likely: not worth a walk.
+  fillEmpty(id, color, left, right, top, bottom) {
+    const {width, ids, pixels} = this, middle = (top + bottom) >> 1;
+    if (right - left === 1 && ids[top * width + left] && ids[middle * width + left] && ids[(bottom - 1) * width + left])
+      return;
+    for (let y = top; y < bottom; y++) {
+      for (let at = y * width + left; at < y * width + right; at++) {
+        if (ids[at])
+          continue;
+        ids[at] = id;
+        pixels[at] = color;
+      }
+    }
+  }
+}
+
+function drawBlocks() {
+  if (!view.groups)
+    return;
+  const frame = canvasOpen(byId("blocks")), {scale} = frame;
+  const width = Math.max(1, Math.floor(frame.inner * scale)), height = Math.max(1, Math.floor((frame.height - PLOT.top - PLOT.bottom) * scale));
+  const image = frame.context.createImageData(width, height);
+  const ids = new Int32Array(width * height), pixels = new Uint32Array(image.data.buffer);
+  Object.assign(picture, {ids, width, height, scale, frame});
+  rasterize(new Raster(width, height, ids, pixels));
+  paintGround(pixels, ids);
+  drawByteAxis(frame, view.low, view.high, PLOT.top, frame.height - PLOT.bottom);
+  frame.context.putImageData(image, Math.round(MARGIN.left * scale), Math.round(PLOT.top * scale));
+  drawBlockMarks(frame);
+}
+
+function paintGround(pixels, ids) {
+  const ground = packColor(themeColor("card"));
+  for (let at = 0; at < pixels.length; at++)
+    if (!ids[at])
+      pixels[at] = ground;
+}
+
+function rasterize(raster) {
+  const {rank, timeline, groups, shown, axis} = view, {width, height} = raster;
+  const starts = axis === "time" ? rank.block.start_time : rank.from, ends = axis === "time" ? rank.endTime : rank.until;
+  const across = width / (view.to - view.from), up = height / (view.high - view.low), {place} = rank.block, {held} = rank;
+  const colors = groups.colors.map(packColor), edges = colors.map(darker), faint = packColor(themeColor("line"));
+  const thin = [new Uint32Array(timeline.mine.length), new Uint32Array(timeline.mine.length)], thinCount = [0, 0];
+  let drawn = 0;
+  for (const index of timeline.mine) {
+    const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
+    if (right < 0 || left > width)
+      continue;
+    const bottom = height - (place[index] - view.low) * up, top = bottom - held[index] * up;
+    if (bottom < 0 || top > height)
+      continue;
+    drawn++;
+    const x0 = Math.max(0, Math.round(left)), x1 = Math.min(width, Math.round(right));
+    const y0 = Math.max(0, Math.round(top)), y1 = Math.min(height, Math.round(bottom));
+    const matches = !shown || shown[index];
+    if (x0 < x1 && y0 < y1)
+      raster.fill(index + 1, matches ? colors[groups.of[index]] : faint, matches ? edges[groups.of[index]] : faint, x0, x1, y0, y1);
+    else
+      thin[matches ? 0 : 1][thinCount[matches ? 0 : 1]++] = index;
+  }
+  thin.forEach((list, which) => {
+    for (let at = 0; at < thinCount[which]; at++) {
+      const index = list[at];
+      const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
+      const bottom = height - (place[index] - view.low) * up, top = bottom - held[index] * up;
+      const x0 = Math.min(width - 1, Math.max(0, Math.floor(left))), y1 = Math.min(height, Math.max(1, Math.ceil(bottom)));
+      const x1 = Math.min(width, Math.max(x0 + 1, Math.round(right))), y0 = Math.max(0, Math.min(y1 - 1, Math.round(top)));
+      raster.fillEmpty(index + 1, which ? faint : colors[groups.of[index]], x0, x1, y0, y1);
+    }
+  });
+  byId("blocks").dataset.drawn = drawn;
+}
+
+function blockBox(index, frame) {
+  const {rank, axis} = view, starts = axis === "time" ? rank.block.start_time : rank.from, ends = axis === "time" ? rank.endTime : rank.until;
+  const left = toX(starts[index], frame.inner), right = Math.min(toX(ends[index], frame.inner), frame.width - MARGIN.right + 2);
+  const span = frame.height - PLOT.top - PLOT.bottom, up = span / (view.high - view.low);
+  const bottom = PLOT.top + span - (rank.block.place[index] - view.low) * up;
+  return {left: Math.max(left, MARGIN.left - 2), right, top: bottom - rank.held[index] * up, bottom};
+}
+
+function drawBlockMarks(frame) {
+  const {context, inner, width, height} = frame;
+  context.save();
+  context.beginPath();
+  context.rect(MARGIN.left - 2, 0, inner + 4, height);
+  context.clip();
+  for (const instant of view.instants) {
+    if (instant === null)
+      continue;
+    const x = Math.round(toX(view.timeline.coordinateOf(instant, view.axis), inner)) + 0.5;
+    context.strokeStyle = themeColor("text");
+    context.setLineDash([2, 3]);
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, height);
+    context.stroke();
+  }
+  context.setLineDash([]);
+  for (const [index, line] of [[picture.hover - 1, 1], [view.pinned ?? -1, 2]]) {
+    if (index < 0)
+      continue;
+    const box = blockBox(index, frame);
+    context.strokeStyle = themeColor("text");
+    context.lineWidth = line;
+    context.strokeRect(box.left, box.top, Math.max(box.right - box.left, 2), Math.max(box.bottom - box.top, 2));
+  }
+  context.restore();
+}
+
+// The block under the pointer, or one beside it: thin ones are hard to meet.
+function blockAt(event) {
+  const {ids, width, height, scale} = picture;
+  if (!ids)
+    return 0;
+  const x = Math.floor((event.offsetX - MARGIN.left) * scale), y = Math.floor((event.offsetY - PLOT.top) * scale);
+  for (const [right, down] of [[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1], [2, 0], [-2, 0], [0, 2], [0, -2]]) {
+    const at = x + right, row = y + down;
+    if (at >= 0 && at < width && row >= 0 && row < height && ids[row * width + at])
+      return ids[row * width + at];
+  }
+  return 0;
+}
+
+// --- pointer and keys ---------------------------------------------------------------------
+
+function blocksEvents() {
+  const canvas = byId("blocks");
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    picture.drag = {x: event.offsetX, y: event.offsetY, from: view.from, to: view.to, low: view.low, high: view.high, moved: false};
+  });
+  canvas.addEventListener("pointermove", blocksMove);
+  canvas.addEventListener("pointerleave", () => {
+    picture.hover = 0;
+    tipHide();
+    change("pointer");
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    const drag = picture.drag;
+    picture.drag = null;
+    if (drag && !drag.moved)
+      pin(blockAt(event) - 1);
+  });
+  canvas.addEventListener("dblclick", viewReset);
+  canvas.addEventListener("wheel", blocksWheel, {passive: false});
+  canvas.addEventListener("keydown", blocksKeys);
+}
+
+function blocksMove(event) {
+  const {drag, frame} = picture;
+  if (drag && frame) {
+    const right = event.offsetX - drag.x, down = event.offsetY - drag.y;
+    drag.moved ||= Math.abs(right) + Math.abs(down) > 4;
+    if (!drag.moved)
+      return;
+    const time = right / frame.inner * (drag.to - drag.from);
+    const bytes = down / (frame.height - PLOT.top - PLOT.bottom) * (drag.high - drag.low);
+    viewRange(drag.from - time, drag.to - time);
+    viewBytes(drag.low + bytes, drag.high + bytes);
+    return;
+  }
+  const block = blockAt(event);
+  if (block)
+    tipShow(event, ...blockTip(block - 1));
+  else
+    tipHide();
+  if (block !== picture.hover) {
+    picture.hover = block;
+    byId("blocks").dataset.hover = block - 1;
+    change("pointer");
+  }
+}
+
+// The page scrolls over a picture that nobody has chosen yet.
+function blocksWheel(event) {
+  const canvas = byId("blocks");
+  if (document.activeElement !== canvas && !event.ctrlKey)
+    return;
+  event.preventDefault();
+  const factor = 1.0015 ** (event.deltaY || event.deltaX), span = picture.frame.height - PLOT.top - PLOT.bottom;
+  const center = view.low + (span - event.offsetY + PLOT.top) / span * (view.high - view.low);
+  if (!event.shiftKey)
+    viewZoom(factor, fromX(event.offsetX, picture.frame.inner));
+  viewBytes(center - (center - view.low) * factor, center + (view.high - center) * factor);
+}
+
+function blocksKeys(event) {
+  const move = (view.high - view.low) * 0.2;
+  if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    event.preventDefault();
+    viewBytes(view.low + (event.key === "ArrowUp" ? move : -move), view.high + (event.key === "ArrowUp" ? move : -move));
+  } else if (event.key === "n" || event.key === "p") {
+    pinNext(event.key === "n" ? 1 : -1);
+  } else {
+    rangeKeys(event);
+  }
+}
+
+// Through the blocks that are in view and found, largest first.
+function pinNext(direction) {
+  const {rank, shown, timeline, axis} = view;
+  const starts = axis === "time" ? rank.block.start_time : rank.from, ends = axis === "time" ? rank.endTime : rank.until;
+  const list = [...timeline.mine].filter((index) => (!shown || shown[index]) && starts[index] <= view.to && ends[index] >= view.from)
+    .sort((a, b) => rank.held[b] - rank.held[a] || a - b);
+  if (!list.length)
+    return;
+  const at = list.indexOf(view.pinned);
+  pin(list[(at + direction + list.length) % list.length]);
+}
