@@ -2,7 +2,8 @@
 // milliseconds, most of them being less than a pixel, and what lies under the pointer is one look.
 
 const PLOT = {top: 4, bottom: 6};
-const picture = {ids: null, width: 0, height: 0, scale: 1, hover: 0, drag: null, frame: null};
+const LABEL = {width: 90, height: 15, most: 200};
+const picture = {labels: [], image: null, ids: null, width: 0, height: 0, scale: 1, hover: 0, drag: null, frame: null};
 
 function packColor(color) {
   const value = parseInt(color.slice(1), 16);
@@ -47,19 +48,48 @@ class Raster {
   }
 }
 
-function drawBlocks() {
+// As with the chart: the rectangles apart from what a moving pointer changes.
+function fillBlocks() {
   if (!view.groups)
     return;
   const frame = canvasOpen(byId("blocks")), {scale} = frame;
   const width = Math.max(1, Math.floor(frame.inner * scale)), height = Math.max(1, Math.floor((frame.height - PLOT.top - PLOT.bottom) * scale));
   const image = frame.context.createImageData(width, height);
   const ids = new Int32Array(width * height), pixels = new Uint32Array(image.data.buffer);
-  Object.assign(picture, {ids, width, height, scale, frame});
+  Object.assign(picture, {image, ids, width, height, scale});
   rasterize(new Raster(width, height, ids, pixels));
   paintGround(pixels, ids);
+}
+
+function drawBlocks() {
+  if (!view.groups)
+    return;
+  const frame = canvasOpen(byId("blocks")), {scale} = frame;
+  picture.frame = frame;
   drawByteAxis(frame, view.low, view.high, PLOT.top, frame.height - PLOT.bottom);
-  frame.context.putImageData(image, Math.round(MARGIN.left * scale), Math.round(PLOT.top * scale));
+  frame.context.putImageData(picture.image, Math.round(MARGIN.left * scale), Math.round(PLOT.top * scale));
+  drawLabels(frame);
   drawBlockMarks(frame);
+}
+
+// What a block is, where there is room: its owner, else its operator and line.
+function drawLabels(frame) {
+  const {context, width} = frame;
+  context.save();
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  context.fillStyle = "#101418";
+  for (const index of picture.labels) {
+    const box = blockBox(index, frame), left = Math.max(box.left, MARGIN.left), top = Math.max(box.top, PLOT.top);
+    const right = Math.min(box.right, width - MARGIN.right), bottom = Math.min(box.bottom, frame.height - PLOT.bottom);
+    context.save();
+    context.beginPath();
+    context.rect(left, top, right - left - 4, bottom - top);
+    context.clip();
+    context.fillText(blockName(view.rank, index), left + 5, (top + bottom) / 2);
+    context.restore();
+  }
+  context.restore();
 }
 
 function paintGround(pixels, ids) {
@@ -74,9 +104,11 @@ function rasterize(raster) {
   const starts = axis === "time" ? rank.block.start_time : rank.from, ends = axis === "time" ? rank.endTime : rank.until;
   const across = width / (view.to - view.from), up = height / (view.high - view.low), {place} = rank.block, {held} = rank;
   const colors = groups.colors.map(packColor), edges = colors.map(darker), faint = packColor(themeColor("line"));
-  const thin = [new Uint32Array(timeline.mine.length), new Uint32Array(timeline.mine.length)], thinCount = [0, 0];
+  const visible = timeline.visible(view.from, view.to, axis);
+  const thin = [new Uint32Array(visible.length), new Uint32Array(visible.length)], thinCount = [0, 0];
   let drawn = 0;
-  for (const index of timeline.mine) {
+  picture.labels = [];
+  for (const index of visible) {
     const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
     if (right < 0 || left > width)
       continue;
@@ -87,6 +119,8 @@ function rasterize(raster) {
     const x0 = Math.max(0, Math.round(left)), x1 = Math.min(width, Math.round(right));
     const y0 = Math.max(0, Math.round(top)), y1 = Math.min(height, Math.round(bottom));
     const matches = !shown || shown[index];
+    if (matches && picture.labels.length < LABEL.most && x1 - x0 > LABEL.width * picture.scale && y1 - y0 > LABEL.height * picture.scale)
+      picture.labels.push(index);
     if (x0 < x1 && y0 < y1)
       raster.fill(index + 1, matches ? colors[groups.of[index]] : faint, matches ? edges[groups.of[index]] : faint, x0, x1, y0, y1);
     else

@@ -11,19 +11,28 @@ function chartHeight(bins) {
 }
 
 function chartHasReserved() {
-  return view.device.has_totals && view.axis === "time" && !view.shown;
+  return view.device.has_totals && !view.shown;
+}
+
+// The sums, which take long with a million blocks, apart from their picture, which a moving pointer changes.
+function sumChart() {
+  if (!view.groups)
+    return;
+  const columns = Math.max(1, Math.floor(byId("chart").clientWidth - MARGIN.left - MARGIN.right));
+  const bins = view.timeline.sweep(view.groups, view.shown, view.from, view.to, columns, view.axis);
+  Object.assign(chart, {bins, high: chartHeight(bins)});
+  if (chartHasReserved())
+    chart.high = reservedIn(view.from, view.to).reduce((high, [, bytes]) => Math.max(high, bytes), chart.high);
+  chart.high *= 1.04;
+  Object.assign(byId("chart").dataset, {from: view.from, to: view.to, axis: view.axis,
+    highest: bins.highest.reduce((a, b) => Math.max(a, b), 0)});
 }
 
 function drawChart() {
   if (!view.groups)
     return;
-  const picture = canvasOpen(byId("chart"));
-  const columns = Math.max(1, Math.floor(picture.inner));
-  const bins = view.timeline.sweep(view.groups, view.shown, view.from, view.to, columns, view.axis);
-  Object.assign(chart, {picture, bins, high: chartHeight(bins)});
-  if (chartHasReserved())
-    chart.high = reservedIn(view.from, view.to).reduce((high, [, bytes]) => Math.max(high, bytes), chart.high);
-  chart.high *= 1.04;
+  const picture = canvasOpen(byId("chart")), {bins} = chart;
+  chart.picture = picture;
   drawByteAxis(picture, 0, chart.high, CHART.top, picture.height - CHART.bottom);
   drawAreas(picture, bins);
   if (chartHasReserved())
@@ -32,9 +41,6 @@ function drawChart() {
   drawBands(picture);
   drawMarks(picture);
   drawChartPointer(picture);
-  drawChartLegend();
-  const canvas = byId("chart");
-  Object.assign(canvas.dataset, {from: view.from, to: view.to, axis: view.axis, highest: bins.highest.reduce((a, b) => Math.max(a, b), 0)});
 }
 
 function chartY(bytes, picture) {
@@ -73,13 +79,15 @@ function fillBetween(context, picture, below, above, color) {
   context.fill();
 }
 
-// The points inside a range of time, with the value at its beginning.
+// The points inside a part of the axis, with the value at its beginning.
 function reservedIn(from, to) {
-  const points = view.timeline.reserved();
+  const {timeline, axis} = view;
+  const points = timeline.reserved().map(([time, bytes]) =>
+    [axis === "time" ? time : timeline.taskOf(timeline.eventsUntil(time, timeline.time)), bytes]);
   let at = 0;
   while (at + 1 < points.length && points[at + 1][0] <= from)
     at++;
-  return points.slice(at).filter(([time]) => time <= to);
+  return points.slice(at).filter(([place]) => place <= to);
 }
 
 function drawReserved(picture) {
@@ -90,8 +98,8 @@ function drawReserved(picture) {
   context.strokeStyle = themeColor("text");
   context.lineWidth = 1.4;
   context.beginPath();
-  for (const [time, bytes] of reservedIn(view.from, view.to)) {
-    const x = Math.max(MARGIN.left, toX(time, inner));
+  for (const [place, bytes] of reservedIn(view.from, view.to)) {
+    const x = Math.max(MARGIN.left, toX(place, inner));
     if (y === null)
       context.moveTo(x, chartY(bytes, picture));
     else
@@ -170,6 +178,11 @@ function drawMark(picture, coordinate, label, color, dash) {
 function drawMarks(picture) {
   const {timeline, device, axis} = view, peak = timeline.peakInstant();
   drawMark(picture, timeline.coordinateOf(peak, axis), `peak ${formatBytes(device.peak_bytes)}`, themeColor("fault"), []);
+  for (const event of view.rank.head.out_of_memory) {
+    const time = event.time_ns - view.rank.head.first_time_ns;
+    if (event.device === device.name)
+      drawMark(picture, axis === "time" ? time : timeline.taskOf(timeline.eventsUntil(time, timeline.time)), "out of memory", themeColor("fault"), [6, 3]);
+  }
   view.instants.forEach((instant, index) => {
     if (instant !== null && (index || instant !== peak))
       drawMark(picture, timeline.coordinateOf(instant, axis), index ? "second" : "first", themeColor("text"), [2, 3]);
@@ -187,13 +200,15 @@ function drawChartPointer(picture) {
 }
 
 function drawChartLegend() {
+  if (!view.groups)
+    return;
   const {groups, timeline, instants} = view;
   const sums = timeline.bytesOf(instants[0], groups);
   const items = groups.names.map((name, group) => {
-    if (!chart.bins.values.some((value, place) => place % chart.bins.count === group && value > 0))
+    if (!groupIsSeen(group))
       return null;
     const button = make("button", {type: "button", title: view.kind === "module" ? "Look inside" : "Search for these",
-      data: {group: name}}, name);
+      data: {group: name}}, isLineKind(view.kind) ? shortPath(name) : name);
     button.addEventListener("click", () => legendChosen(name));
     return make("li", {}, make("span", {class: "swatch", style: {background: groups.colors[group]}}), button,
       make("span", {class: "value", data: {value: sums[group]}}, formatBytes(sums[group])));
@@ -202,6 +217,14 @@ function drawChartLegend() {
     items.push(make("li", {}, make("span", {class: "swatch stroke"}), "held by the allocator",
       make("span", {class: "value"}, `${formatBytes(view.device.reserved_peak_bytes)} at most`)));
   byId("chart-legend").replaceChildren(...items.filter(Boolean));
+}
+
+function groupIsSeen(group) {
+  const {values, count} = chart.bins;
+  for (let at = group; at < values.length; at += count)
+    if (values[at] > 0)
+      return true;
+  return false;
 }
 
 function legendChosen(name) {
@@ -283,6 +306,7 @@ function chartEvents() {
     if (drag.moved) {
       const ends = [drag.from, drag.to].map((x) => fromX(x, chart.picture.inner)).sort((a, b) => a - b);
       viewRange(ends[0], ends[1]);
+      tipHide();
       return;
     }
     if (event.detail < 2)

@@ -21,7 +21,7 @@ function findPeakMaker() {
   bytes.forEach((value, group) => { most = value > bytes[most] ? group : most; });
   const line = rank.frameText(rank.ownFrame[maker.forward_stack ?? maker.stack]) || NOTHING.line;
   return finding("peak", [`The peak of ${formatBytes(device.peak_bytes)} was reached by `, code(maker.operator), " at ", code(line),
-    `, in the ${page.head.phases[maker.phase]} of step ${maker.step}.`].reduce((parent, part_) => (parent.append(part_), parent), make("span")),
+    ` (${page.head.phases[maker.phase]}, step ${maker.step}).`].reduce((parent, part_) => (parent.append(part_), parent), make("span")),
   `${formatBytes(bytes[most])} of it (${formatShare(bytes[most], device.peak_bytes)}) were held by what ${groups.names[most]} made.`, {});
 }
 
@@ -118,13 +118,16 @@ function findExhaustion() {
     return null;
   const free = event.reserved_bytes - event.allocated_bytes, gap = event.largest_gap_bytes;
   const place = event.file_name ? `${event.file_name}:${event.line_num}` : NOTHING.line;
-  const pieces = gap === null ? "" : `, in pieces of at most ${formatBytes(gap)}: fragmentation kept ${formatBytes(free - gap)} of it from being used`;
+  const missing = event.requested_bytes - free;
+  const pieces = gap === null ? "" : `, in pieces of at most ${formatBytes(gap)}`;
+  const cause = missing > 0 ? ` Even in one piece, ${formatBytes(missing)} would have been missing.`
+    : gap !== null && gap < event.requested_bytes ? " It would have been enough in one piece: the memory was fragmented." : "";
   const title = make("span", {}, `Out of memory${list.length > 1 ? `, ${list.length} times, last` : ""} at ${formatTime(event.time_ns - rank.head.first_time_ns)}: `,
     code(event.node_name || "an allocation outside operators"), ` asked for ${formatBytes(event.requested_bytes)} at `, code(place), ".");
   return finding("memory", title,
-    `${formatBytes(event.allocated_bytes)} were allocated of ${formatBytes(event.reserved_bytes)} held; ${formatBytes(free)} were free${free > 0 ? pieces : ""}.`
+    `${formatBytes(event.allocated_bytes)} were allocated of ${formatBytes(event.reserved_bytes)} held; ${formatBytes(free)} were free${free > 0 ? pieces : ""}.${cause}`
       + (event.blocks_enough ? ` Without the ${plural(event.blocks_enough, "largest block")} it would have fitted.` : ""),
-    {requested: event.requested_bytes, free, gap: gap ?? ""},
+    {requested: event.requested_bytes, free, gap: gap ?? "", fragmented: missing <= 0 && gap !== null && gap < event.requested_bytes},
     event.lines.slice(0, LINES_TOLD).map((line) => make("li", {}, code(line.file_name ? `${line.file_name}:${line.line_num}` : NOTHING.line),
       `: ${formatBytes(line.bytes)} in ${plural(line.blocks, "block")}`)));
 }

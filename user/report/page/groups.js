@@ -23,6 +23,10 @@ const KINDS = {
   module: {key: (rank) => (index) => rank.moduleOf(index), text: (rank, key) => key},
 };
 
+function isLineKind(kind) {
+  return kind === "line" || kind === "innermost";
+}
+
 class Groups {
   // `of`: for each block its group; names and colors of groups.
   constructor(of, names, colors) {

@@ -95,8 +95,12 @@ function themeEvents() {
 }
 
 function drawParts() {
-  part(["range", "groups", "search", "instants", "axis", "theme", "device", "pointer"], drawChart);
-  part(["range", "groups", "search", "instants", "axis", "theme", "device", "pinned", "pointer"], drawBlocks);
+  const sums = ["range", "groups", "search", "axis", "device"];
+  part(sums, sumChart);
+  part([...sums, "instants", "theme", "pointer"], drawChart);
+  part([...sums, "instants"], drawChartLegend);
+  part([...sums, "theme"], fillBlocks);
+  part([...sums, "instants", "theme", "pinned", "pointer"], drawBlocks);
   part(["pinned"], drawDetail);
   part(["instants", "device"], drawInstant);
   part(["device"], drawFindings);

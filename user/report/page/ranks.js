@@ -57,7 +57,7 @@ function drawRanks() {
   if (!several)
     return;
   const spread = job.peak.bytes - job.peak.lowest_bytes;
-  byId("rank-note").textContent = `Highest peak: rank ${job.peak.rank}, ${formatBytes(job.peak.bytes)}; lowest: rank ${job.peak.lowest_rank}, ${formatBytes(job.peak.lowest_bytes)}; `
+  byId("rank-note").textContent = !spread ? `All have the same peak, ${formatBytes(job.peak.bytes)}.` : `Highest peak: rank ${job.peak.rank}, ${formatBytes(job.peak.bytes)}; lowest: rank ${job.peak.lowest_rank}, ${formatBytes(job.peak.lowest_bytes)}; `
     + `${formatBytes(spread)} (${formatShare(spread, job.peak.bytes) || "0 %"}) between them.`;
   byId("rank-note").dataset.spread = spread;
   drawRankTable();
@@ -79,7 +79,7 @@ function drawWaits() {
 
 function drawCollectives() {
   const {unfinished, differing, latest} = page.head.job, items = [];
-  const place = (one) => one.line ? [", at ", code(one.line)] : [];
+  const place = (one) => one.line ? [", at ", code(shortPath(one.line), one.line)] : [];
   for (const one of unfinished)
     items.push(make("li", {class: "fault", data: {kind: "unfinished"}}, `Unfinished: rank ${one.rank} began ${one.kind} ${one.sequence}, rank ${one.absent_rank} never did`, ...place(one)));
   for (const one of differing)

@@ -60,7 +60,7 @@ function tile(id, name, bytes, note) {
 }
 
 function drawTiles() {
-  const {device, rank, timeline} = view, tiles = [];
+  const {device, timeline} = view, tiles = [];
   if (device.has_totals)
     tiles.push(tile("tile-reserved", "Held by the allocator, at most", device.reserved_peak_bytes,
       `${formatShare(device.peak_bytes, device.reserved_peak_bytes)} of it allocated at the peak`));
@@ -69,13 +69,12 @@ function drawTiles() {
   if (timeline) {
     const persistent = persistentOf(timeline), peaks = peaksOf(timeline);
     tiles.push(tile("tile-persistent", "Alive at the end", persistent.bytes, `${plural(persistent.count, "block")} of ${formatCount(timeline.mine.length)}`));
-    tiles.push(tile("tile-real", "Peak of lifetimes", peaks.real, "blocks by tasks, scratch in their order aside"));
-    tiles.push(tile("tile-theory", "If all went after last use", peaks.theory,
-      peaks.theory < peaks.real ? `${formatBytes(peaks.real - peaks.theory)} less` : "nothing less"));
+    tiles.push(tile("tile-real", "Peak of lifetimes", peaks.real, "of blocks, in whole tasks"));
+    tiles.push(tile("tile-theory", "If each went after its last use", peaks.theory,
+      peaks.theory < peaks.real ? `${formatBytes(peaks.real - peaks.theory)} less` : "no less"));
   }
   byId("tiles").replaceChildren(...tiles);
   byId("tiles").dataset.ready = timeline ? 1 : 0;
-  void rank;
 }
 
 function persistentOf(timeline) {
@@ -91,7 +90,7 @@ function persistentOf(timeline) {
 }
 
 // The peaks by tasks, as readers of the memory CSV count them: over lifetimes, and as if each block went after its
-// last use (only blocks that have one).
+// last use (one that nothing used, after the task that made it).
 function peaksOf(timeline) {
   if (timeline.peaks)
     return timeline.peaks;
@@ -101,8 +100,6 @@ function peaksOf(timeline) {
     real[start] += bytes;
     if (end !== Infinity)
       real[end] -= bytes;
-    if (!rank.block.users[index])
-      continue;
     theory[start] += bytes;
     theory[rank.lastUse[index] + 1] -= bytes;
   }
@@ -166,7 +163,7 @@ function drawHolders() {
     const line = make("tr", {class: "choosable", tabindex: 0, data: {name: groups.names[group], value: row.bytes, blocks: row.blocks}},
       make("td", {class: "name"}, code(shortPath(groups.names[group]), groups.names[group]), make("div", {class: "note"}, row.owner)),
       number(formatBytes(row.bytes)), number(formatShare(row.bytes, device.peak_bytes)), number(formatCount(row.blocks)),
-      make("td", {}, sinceText(rank, row.since)));
+      make("td", {class: "since"}, sinceText(rank, row.since)));
     const choose = () => {
       searchFor("line", groups.names[group]);
       byId("memory").scrollIntoView();

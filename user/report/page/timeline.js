@@ -1,6 +1,9 @@
 // Memory of one device of a rank over time: its blocks' starts and ends in the order of the allocator's events. An
 // instant is a number of these events: the state after so many.
 
+const CHECKPOINTS = 256;
+const CHECKPOINT_BLOCKS = 4e6; // of all of them together
+
 class Timeline {
   constructor(rank, device) {
     this.rank = rank;
@@ -11,6 +14,7 @@ class Timeline {
     this.length = blocks.length;
     this.deriveTimes();
     this.places();
+    this.noteAlive();
   }
 
   // Times and tasks of events never go back, whatever the clocks of several threads say.
@@ -44,6 +48,52 @@ class Timeline {
       this.height = Math.max(this.height, rank.block.place[index] + rank.held[index]);
     }
     this.mine = Uint32Array.from(mine);
+  }
+
+  // What is alive every so many events: a picture of a part of the trace starts there, and not at the beginning.
+  noteAlive() {
+    const {blocks, length} = this, alive = new Uint32Array(this.mine.length), place = new Uint32Array(this.rank.count);
+    let count = 0, most = 1;
+    const apply = (event) => {
+      const index = Math.abs(blocks[event]) - 1;
+      if (blocks[event] > 0) {
+        place[index] = count;
+        alive[count++] = index;
+      } else {
+        const last = alive[--count];
+        alive[place[index]] = last;
+        place[last] = place[index];
+      }
+      most = Math.max(most, count);
+    };
+    for (let event = 0; event < length; event++)
+      apply(event);
+    this.stride = Math.max(1, Math.ceil(length / Math.max(1, Math.min(CHECKPOINTS, Math.floor(CHECKPOINT_BLOCKS / most)))));
+    this.checkpoints = [];
+    count = 0;
+    for (let event = 0; event < length; event++) {
+      if (event % this.stride === 0)
+        this.checkpoints.push(alive.slice(0, count));
+      apply(event);
+    }
+  }
+
+  // The last checkpoint before a number of events.
+  checkpointBefore(event) {
+    const at = Math.min(this.checkpoints.length - 1, Math.floor(event / this.stride));
+    return at < 0 ? {event: 0, alive: new Uint32Array(0)} : {event: at * this.stride, alive: this.checkpoints[at]};
+  }
+
+  // The blocks that a part of the axis may show.
+  visible(from, to, axis) {
+    const list = this.coordinates(axis), before = this.checkpointBefore(this.eventsUntil(from, list)), end = this.eventsUntil(to, list);
+    const found = new Uint32Array(before.alive.length + Math.max(0, end - before.event));
+    let count = before.alive.length;
+    found.set(before.alive);
+    for (let event = before.event; event < end; event++)
+      if (this.blocks[event] > 0)
+        found[count++] = this.blocks[event] - 1;
+    return found.subarray(0, count);
   }
 
   range(axis) {
@@ -120,7 +170,14 @@ class Timeline {
     const {rank, blocks, length} = this, at = this.coordinates(axis), count = groups.names.length, {of} = groups;
     const sums = new Float64Array(count), values = new Float64Array(columns * count);
     const highest = new Float64Array(columns).fill(-1), instants = new Float64Array(columns), scale = columns / (to - from);
-    let total = 0, column = 0, event = 0;
+    const before = this.checkpointBefore(this.eventsUntil(from, at));
+    let total = 0, column = 0, {event} = before;
+    for (const index of before.alive) {
+      if (shown && !shown[index])
+        continue;
+      sums[of[index]] += rank.held[index];
+      total += rank.held[index];
+    }
     const apply = () => {
       const code = blocks[event++], index = (code < 0 ? -code : code) - 1;
       if (shown && !shown[index])

@@ -46,7 +46,7 @@ function drawTreemap(items) {
     shown.push({name: `${items.length - TREEMAP_SHOWN} others`, bytes: rest, choose: null});
   const boxes = treemapBoxes(shown), percent = (share) => `${100 * share}%`;
   byId("treemap").replaceChildren(...boxes.map((box, place) => {
-    const item = shown[place], text = box.width > 0.05 && box.height > 0.07 ? `${item.name}` : "";
+    const item = shown[place], text = box.width > 0.05 && box.height > 0.07 ? isLineKind(instantPart.kind) ? shortPath(item.name) : item.name : "";
     const button = make("button", {type: "button", title: `${item.name}: ${formatBytes(item.bytes)}`, "aria-label": `${item.name}, ${formatBytes(item.bytes)}`,
       style: {left: percent(box.left), top: percent(box.top), width: percent(box.width), height: percent(box.height),
         background: item.color || (item.choose ? COLORS[place % COLORS.length] : OTHER_COLOR)}}, text);

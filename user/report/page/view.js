@@ -130,7 +130,7 @@ function fromX(x, inner) {
 function tickStep(range, count, binary) {
   const rough = range / count;
   if (binary)
-    return 2 ** Math.ceil(Math.log2(Math.max(rough, 1)));
+    return 2 ** Math.round(Math.log2(Math.max(rough, 1)));
   const power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
 }
@@ -147,7 +147,7 @@ function drawByteAxis(picture, low, high, top, bottom) {
     context.lineTo(width - MARGIN.right, y);
     context.stroke();
     context.fillStyle = themeColor("quiet");
-    context.fillText(formatBytes(bytes), MARGIN.left - 8, y);
+    context.fillText(formatBytes(bytes).replace(/\.0+ /, " "), MARGIN.left - 8, y);
   }
 }
 
