@@ -283,7 +283,7 @@ def test_block_under_the_pointer_is_its_row(context):
         page.pointer("#blocks", ("move", x, y), ("down",), ("up",))
         page.wait("!document.getElementById('detail').hidden", "the pinned block")
         check_equal(page.data("#detail")["block"], str(index), "pinned block")
-        fields = {item["field"]: item["value"] for item in page.all_data("#fields dd[data-field]")}
+        fields = {item["field"]: item["value"] for item in page.all_data("#fields dd[data-value]")}
         check_equal(fields, {"size": row["size"], "start": row["start_time_stamp"], "held after": str(held_after(row))}, "fields")
         check(row["device_addr"] in page.text("#fields"), "the address is missing")
         check_equal([item["task"] for item in page.all_data("#users li[data-task]")], re.findall(r"\d+", row["user_tasks"]), "users")
@@ -349,7 +349,10 @@ def test_instants_have_what_is_alive_and_their_difference(context):
             settle(page)
             time = page.run(f"return view.timeline.timeOf(view.instants[{len(totals)}])")
             pixel = float(page.data("#chart")["to"]) / inner
-            check(abs(time - (x - MARGIN_LEFT) * pixel) <= 60 * pixel, f"instant at {time}, clicked at {(x - MARGIN_LEFT) * pixel}")
+            clicked = (x - MARGIN_LEFT) * pixel
+            check(time <= clicked + pixel, f"instant at {time}, clicked at {clicked}")
+            between = [block for block in truth.blocks for edge in (block["from"], block["until"]) if time < edge < clicked - pixel]
+            check(not between, f"instant at {time}, clicked at {clicked}, and meanwhile", between)
             totals.append(truth.alive(time))
         first, second = totals
         lines, then = truth.by(own_line, first), truth.by(own_line, second)

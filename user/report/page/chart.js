@@ -1,7 +1,7 @@
 // Memory over time: areas by group, one above the other, bands of phases and steps over them.
 
 const CHART = {top: 34, bottom: 24, band: 10};
-const chart = {bins: null, picture: null, high: 1, hover: null, drag: null, before: null};
+const chart = {bins: null, picture: null, high: 1, drag: null, dragged: false, before: null};
 
 function chartHeight(bins) {
   let high = 1;
@@ -301,15 +301,17 @@ function chartEvents() {
   canvas.addEventListener("pointerup", (event) => {
     const drag = chart.drag;
     chart.drag = null;
-    if (!drag || !chart.bins)
+    chart.dragged = Boolean(drag && drag.moved);
+    if (!chart.dragged || !chart.bins)
       return;
-    if (drag.moved) {
-      const ends = [drag.from, drag.to].map((x) => fromX(x, chart.picture.inner)).sort((a, b) => a - b);
-      viewRange(ends[0], ends[1]);
-      tipHide();
+    const ends = [drag.from, event.offsetX].map((x) => fromX(x, chart.picture.inner)).sort((a, b) => a - b);
+    viewRange(ends[0], ends[1]);
+    tipHide();
+  });
+  canvas.addEventListener("click", (event) => {
+    if (chart.dragged || !chart.bins)
       return;
-    }
-    if (event.detail < 2)
+    if (event.detail === 1)
       chart.before = [...view.instants];
     viewInstant(chart.bins.instants[chartColumn(event)], event.shiftKey);
   });
