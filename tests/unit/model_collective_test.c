@@ -257,8 +257,9 @@ Test(collective, on_a_communicator_of_a_reused_address_counts_anew)
 }
 
 /*
- * Two ranks, each in a capture of its own machine. The second's clock stands at `behind` when the first's stands at 0, and
- * the real time of its machine, which should tell that, is wrong by 3 ms. Ranks come 1 ms after each other, in turns.
+ * Two ranks, each in a capture of its own machine. The second's clock stands at `behind` when the first's stands at 0,
+ * and the real time of its machine, which should tell that, is wrong by 3 ms. Ranks come 1 ms after each other, in
+ * turns.
  */
 static void two_machines(uint64_t behind, unsigned int count)
 {

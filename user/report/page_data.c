@@ -135,8 +135,8 @@ static void planes_pack(struct packer *packer, const uint64_t *coded, size_t cou
 	arrfree(plane);
 }
 
-int page_column(FILE *file, const char *scope, const char *name, const uint64_t *values, size_t count,
-	enum page_coding coding)
+int page_column(
+	FILE *file, const char *scope, const char *name, const uint64_t *values, size_t count, enum page_coding coding)
 {
 	struct packer packer;
 	uint64_t largest, *coded;

@@ -20,8 +20,8 @@ enum page_coding {
 };
 
 /* `scope`: "rank-0"; names are hdtrace's own. 0 or a negative errno; errors of the file are kept in it. */
-int page_column(FILE *file, const char *scope, const char *name, const uint64_t *values, size_t count,
-	enum page_coding coding);
+int page_column(
+	FILE *file, const char *scope, const char *name, const uint64_t *values, size_t count, enum page_coding coding);
 int page_text(FILE *file, const char *scope, const char *name, const char *text, size_t length);
 
 #endif

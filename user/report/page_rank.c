@@ -46,10 +46,10 @@ struct source {
 	const struct rank *rank;
 	struct texts texts;
 	struct frames frames;
-	uint64_t *places;              /* of blocks: layout.h */
+	uint64_t *places;                  /* of blocks: layout.h */
 	const struct operator_run **tasks; /* stb_ds: the runs that are tasks */
-	uint32_t *stack_frames;        /* stb_ds: of all stacks, indices into frames */
-	uint64_t *users;               /* stb_ds: of all blocks, their tasks */
+	uint32_t *stack_frames;            /* stb_ds: of all stacks, indices into frames */
+	uint64_t *users;                   /* stb_ds: of all blocks, their tasks */
 };
 
 typedef uint64_t (*column_value)(struct source *source, size_t index);

@@ -5,9 +5,9 @@
 
 #include <yajl/yajl_tree.h>
 
-yajl_val tree_of(const char *text);                            /* NULL when it is NULL, or no JSON */
-yajl_val tree_get(yajl_val tree, const char *key);             /* NULL when it is not there */
-long long tree_number(yajl_val tree, const char *key);         /* 0 unless it is an integer */
-const char *tree_text(yajl_val tree, const char *key);         /* NULL unless it is a string */
+yajl_val tree_of(const char *text);                    /* NULL when it is NULL, or no JSON */
+yajl_val tree_get(yajl_val tree, const char *key);     /* NULL when it is not there */
+long long tree_number(yajl_val tree, const char *key); /* 0 unless it is an integer */
+const char *tree_text(yajl_val tree, const char *key); /* NULL unless it is a string */
 
 #endif

@@ -2,8 +2,10 @@
 // milliseconds, most of them being less than a pixel, and what lies under the pointer is one look.
 
 const PLOT = {top: 4, bottom: 6};
+// While the view moves, of so many thin blocks only every few are drawn; all of them as soon as it stands still.
+const MOVING = {blocks: 2e5, stride: 5, pause: 150};
 const LABEL = {width: 90, height: 15, most: 200};
-const picture = {labels: [], image: null, ids: null, width: 0, height: 0, scale: 1, hover: 0, drag: null, frame: null};
+const picture = {moving: 0, labels: [], image: null, ids: null, width: 0, height: 0, scale: 1, hover: 0, drag: null, frame: null};
 
 function packColor(color) {
   const value = parseInt(color.slice(1), 16);
@@ -126,8 +128,9 @@ function rasterize(raster) {
     else
       thin[matches ? 0 : 1][thinCount[matches ? 0 : 1]++] = index;
   }
+  const stride = picture.moving && visible.length > MOVING.blocks ? MOVING.stride : 1;
   thin.forEach((list, which) => {
-    for (let at = 0; at < thinCount[which]; at++) {
+    for (let at = 0; at < thinCount[which]; at += stride) {
       const index = list[at];
       const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
       const bottom = height - (place[index] - view.low) * up, top = bottom - held[index] * up;
@@ -222,6 +225,7 @@ function blocksMove(event) {
     drag.moved ||= Math.abs(right) + Math.abs(down) > 4;
     if (!drag.moved)
       return;
+    moving();
     const time = right / frame.inner * (drag.to - drag.from);
     const bytes = down / (frame.height - PLOT.top - PLOT.bottom) * (drag.high - drag.low);
     viewRange(drag.from - time, drag.to - time);
@@ -240,12 +244,21 @@ function blocksMove(event) {
   }
 }
 
+function moving() {
+  clearTimeout(picture.moving);
+  picture.moving = setTimeout(() => {
+    picture.moving = 0;
+    change("range");
+  }, MOVING.pause);
+}
+
 // The page scrolls over a picture that nobody has chosen yet.
 function blocksWheel(event) {
   const canvas = byId("blocks");
   if (document.activeElement !== canvas && !event.ctrlKey)
     return;
   event.preventDefault();
+  moving();
   const factor = 1.0015 ** (event.deltaY || event.deltaX), span = picture.frame.height - PLOT.top - PLOT.bottom;
   const center = view.low + (span - event.offsetY + PLOT.top) / span * (view.high - view.low);
   if (!event.shiftKey)
