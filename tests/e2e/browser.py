@@ -184,6 +184,11 @@ class Browser:
         self._command("POST", "/actions", {"actions": sources})
         self._command("DELETE", "/actions")
 
+    def wheel(self, selector, x, y, down):
+        box = self.run("const box = document.querySelector(arguments[0]).getBoundingClientRect(); return [box.left, box.top]", selector)
+        action = {"type": "scroll", "x": round(box[0] + x), "y": round(box[1] + y), "deltaX": 0, "deltaY": down, "duration": 0}
+        self._command("POST", "/actions", {"actions": [{"type": "wheel", "id": "wheel", "actions": [action]}]})
+
     def press(self, *keys):
         """Keys, by name or character, on what has the focus."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]

@@ -6,7 +6,7 @@ import os
 import re
 
 import browser
-from harness import COMPLETE, JOBS, PYTHON, Report, check, check_equal, program_path, skip, test, wait_until
+from harness import COMPLETE, JOBS, LOST, PYTHON, Report, check, check_equal, program_path, skip, test, wait_until
 
 MLP = os.path.join(JOBS, "mlp_adamw.py")
 RECOMPUTE = os.path.join(JOBS, "transformer_recompute.py")
@@ -299,6 +299,34 @@ def test_block_under_the_pointer_is_its_row(context):
 
 
 @test(timeout=TIMEOUT)
+def test_block_view_moves_with_the_pointer_and_zooms_with_the_wheel(context):
+    report = context.traced(MLP)
+    with opened(report.folder) as page:
+        inner = page.run("return document.getElementById('blocks').clientWidth") - MARGIN_LEFT - MARGIN_RIGHT
+        last, x = float(page.data("#chart")["to"]), MARGIN_LEFT + 0.25 * inner
+        page.pointer("#blocks", ("move", x, 200))
+        page.wheel("#blocks", x, 200, -300)
+        settle(page)
+        check_equal(page.data("#chart")["to"], page.run("return String(view.timeline.range('time')[1])"), "the end, without the focus")
+        page.run("const canvas = document.getElementById('blocks'); canvas.focus(); canvas.scrollIntoView({block: 'center'})")
+        page.wheel("#blocks", x, 200, -300)
+        page.wait(f"Number(document.getElementById('chart').dataset.to) < {last}", "the zoom")
+        settle(page)
+        begin, end = (float(page.data("#chart")[name]) for name in ("from", "to"))
+        pixel = (end - begin) / inner
+        check(abs(begin + (x - MARGIN_LEFT) * pixel - last * 0.25) <= 2 * last / inner, f"{begin} to {end} keep not what was under the pointer")
+        page.pointer("#blocks", ("move", x, 200), ("down",), ("move", x + 100, 200), ("up",))
+        page.wait(f"Number(document.getElementById('chart').dataset.from) !== {begin}", "the move")
+        settle(page)
+        moved = float(page.data("#chart")["from"])
+        check(abs(begin - 100 * pixel - moved) <= pixel, f"moved from {begin} to {moved}, want 100 pixels of {pixel}")
+        check_equal(page.run("return document.getElementById('detail').hidden"), True, "a move pins nothing")
+        page.pointer("#blocks", ("move", x, 200), ("down",), ("up",), ("down",), ("up",))
+        page.wait(f"Number(document.getElementById('chart').dataset.to) === {last}", "all of it again")
+        check_no_errors(page)
+
+
+@test(timeout=TIMEOUT)
 def test_search_finds_the_rows_that_fit(context):
     report = context.traced(RECOMPUTE)
     rows, truth = report.rows, Truth(report)
@@ -397,6 +425,46 @@ def test_findings_name_the_line_that_grows_and_the_one_that_is_dead(context):
 
 
 @test(timeout=TIMEOUT)
+def test_findings_do_not_speak_of_uses_that_were_not_looked_at(context):
+    process = context.run(context.hdtrace, "run", "-q", "--level", "lite", "-o", context.path("out"), "--", PYTHON, program_path("growing"))
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    with opened(context.path("out")) as page:
+        check_equal([item["finding"] for item in page.all_data("#finding-list > li")], ["peak"], "findings at level lite")
+        check_equal(page.run("return document.getElementById('tile-theory')"), None, "the peak after last uses")
+        check_no_errors(page)
+
+
+@test(timeout=TIMEOUT)
+def test_incomplete_trace_is_told_at_the_top(context):
+    report = context.trace_run(program_path("loop"), "--steps", "300", "--pause", "0.01")
+    with open(os.path.join(report.folder, "capture.hdt"), "rb") as source:
+        data = source.read()
+    with open(context.path("cut.hdt"), "wb") as out:
+        out.write(data[:len(data) * 9 // 10])
+    process = context.run(context.hdtrace, "report", context.path("cut.hdt"), "-o", context.path("cut"))
+    check_equal(process.code, LOST, f"exit code of {process}")
+    for folder, complete in ((report.folder, "true"), (context.path("cut"), "false")):
+        with opened(folder) as page:
+            check_equal(page.data("#complete")["complete"], complete, f"complete, of {folder}")
+            check_equal(page.run("return document.getElementById('peak-incomplete').hidden"), complete == "true", "hidden: that it is incomplete")
+
+
+@test(timeout=TIMEOUT)
+def test_blocks_older_than_the_trace_have_their_category_for_a_line(context):
+    job = context.trained("loop", "--steps", "100000", "--pause", "0.01")
+    tracer = context.run(context.hdtrace, "-p", job.pid, "--steps", "3", "-q", "-o", context.path("out"))
+    check_equal(tracer.code, COMPLETE, f"exit code of {tracer}")
+    truth = Truth(context.report())
+    time = truth.live["devices"]["cpu"]["peak"]["time_ns"] - truth.first
+    older = truth.by(lambda block: block["type"], [block for block in truth.alive(time) if block["preexisting"]])
+    check(older["Parameter"], f"older blocks at the peak: {older}")
+    with opened(context.path("out")) as page:
+        page.choose("#instant-group", "line")
+        shown = {row["name"]: int(row["bytes"]) for row in page.all_data("#alive tbody tr") if row["name"].startswith("older")}
+        check_equal(shown, {f"older than the trace: {name}": size for name, size in older.items()}, "older blocks at the peak")
+
+
+@test(timeout=TIMEOUT)
 def test_findings_are_silent_where_there_is_nothing(context):
     report = context.traced(MLP)
     with opened(report.folder) as page:
@@ -422,6 +490,9 @@ def test_exhausted_device_is_explained(context):
         check_equal((int(found["requested"]), int(found["free"]), int(found["gap"])),
                     (event["requested_bytes"], free, event["largest_gap_bytes"]), "asked for, free, largest piece")
         check_equal(found["fragmented"], "false", "there was not enough in any number of pieces")
+        page.run("view.rank.head.out_of_memory.at(-1).requested_bytes = arguments[0]; drawFindings()", free - 1)
+        check_equal(page.data("#finding-list li[data-finding=memory]")["fragmented"], "true", "there was enough, in pieces")
+        page.run("view.rank.head.out_of_memory.at(-1).requested_bytes = arguments[0]; drawFindings()", event["requested_bytes"])
         text = page.text("#finding-list li[data-finding=memory]")
         for line in event["lines"]:
             check(f'{line["file_name"]}:{line["line_num"]}' in text, f"{line} is not named: {text}")

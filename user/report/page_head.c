@@ -140,6 +140,7 @@ void put_page_rank(struct json *json, const struct rank *rank)
 	put_flag(json, "from_start", rank->from_start);
 	put_flag(json, "has_data", report_has_data(rank));
 	put_since(json, "last_time", rank, rank->last_time_ns);
+	json_put_text(json, "level", tree_text(target, "level"));
 	put_limitations(json, rank, target, end);
 	put_losses(json, rank);
 	put_out_of_memories(json, rank);

@@ -19,15 +19,24 @@ function findPeakMaker() {
   const groups = groupAll(rank, "line"), bytes = timeline.bytesOf(timeline.peakInstant(), groups);
   let most = 0;
   bytes.forEach((value, group) => { most = value > bytes[most] ? group : most; });
-  const line = rank.frameText(rank.ownFrame[maker.forward_stack ?? maker.stack]) || NOTHING.line;
-  return finding("peak", [`The peak of ${formatBytes(device.peak_bytes)} was reached by `, code(maker.operator), " at ", code(line),
-    ` (${page.head.phases[maker.phase]}, step ${maker.step}).`].reduce((parent, part_) => (parent.append(part_), parent), make("span")),
-  `${formatBytes(bytes[most])} of it (${formatShare(bytes[most], device.peak_bytes)}) were held by what ${groups.names[most]} made.`, {});
+  const line = rank.frameText(rank.ownFrame[maker.forward_stack ?? maker.stack]), holder = groups.names[most];
+  const title = make("span", {}, `The peak of ${formatBytes(device.peak_bytes)} was reached by `, code(maker.operator),
+    ...(line ? [" at ", code(line)] : []), ` (${page.head.phases[maker.phase]}, step ${maker.step}).`);
+  return finding("peak", title, holder === NOTHING.line ? "" : `Most of it, ${formatBytes(bytes[most])} (${formatShare(bytes[most], device.peak_bytes)}), `
+    + (holder.startsWith("older") ? `is ${holder}.` : `was made at ${holder}.`), {});
+}
+
+// Level lite does not look at what operators use.
+function usersAreKnown(rank) {
+  return rank.head.level !== "lite";
 }
 
 // Blocks that were alive at the peak though nothing used them any more.
 function findDead() {
-  const {device, rank, timeline} = view, groups = groupAll(rank, "line"), peakTask = timeline.taskOf(timeline.peakInstant());
+  const {device, rank, timeline} = view;
+  if (!usersAreKnown(rank))
+    return null;
+  const groups = groupAll(rank, "line"), peakTask = timeline.taskOf(timeline.peakInstant());
   const alive = new Uint8Array(rank.count), lines = new Map();
   let dead = 0, count = 0;
   for (const index of timeline.alive(timeline.peakInstant()))

@@ -19,7 +19,7 @@ const KINDS = {
   operator: {key: (rank) => (index) => rank.block.name[index], text: (rank, key) => rank.texts[key]},
   owner: {key: (rank) => (index) => rank.block.owner[index], text: (rank, key) => rank.texts[key]},
   line: {key: (rank) => (index) => rank.ownLine(index), text: (rank, key) => key},
-  innermost: {key: (rank) => (index) => rank.frameText(rank.leafFrame[rank.block.stack[index]]), text: (rank, key) => key},
+  innermost: {key: (rank) => (index) => rank.innermostLine(index), text: (rank, key) => key},
   module: {key: (rank) => (index) => rank.moduleOf(index), text: (rank, key) => key},
 };
 
@@ -37,7 +37,8 @@ class Groups {
 // Keys that are made of texts are worked out once for what they depend on.
 function memoized(rank, kind) {
   const key = KINDS[kind].key(rank), known = new Map();
-  const source = {line: (index) => rank.originStack(index), innermost: (index) => rank.block.stack[index],
+  const source = {line: (index) => rank.lineSource(index, rank.originStack(index)),
+    innermost: (index) => rank.lineSource(index, rank.block.stack[index]),
     module: (index) => rank.block.module[index] * rank.texts.length + rank.block.owner[index]}[kind];
   if (!source)
     return key;
@@ -80,12 +81,25 @@ function moduleBelow(name, prefix) {
   return `${prefix}.${name.slice(prefix.length + 1).split(".")[0]}`;
 }
 
-// A single outermost module says nothing: its children are shown.
+const ROOT_SHARE = 0.8; // of the blocks in modules
+
+// An outermost module that has nearly everything says nothing: its children are shown.
 function modulePrefix(rank, prefix) {
   if (prefix)
     return prefix;
-  const roots = new Set(groupAll(rank, "module").names.filter((name) => name !== NOTHING.module).map((name) => name.split(".")[0]));
-  return roots.size === 1 ? [...roots][0] : "";
+  const {of, names} = groupAll(rank, "module"), counts = new Uint32Array(names.length), roots = new Map();
+  for (let index = 0; index < of.length; index++)
+    counts[of[index]]++;
+  let inModules = 0;
+  names.forEach((name, group) => {
+    if (name === NOTHING.module)
+      return;
+    const root = name.split(".")[0];
+    roots.set(root, (roots.get(root) || 0) + counts[group]);
+    inModules += counts[group];
+  });
+  const found = [...roots].find(([, count]) => count >= ROOT_SHARE * inModules);
+  return found ? found[0] : "";
 }
 
 function groupModules(rank, prefix) {

@@ -1,7 +1,7 @@
 // What is alive at the chosen instant, and what a second one has more and less.
 
 const ROWS_SHOWN = 30;
-const instantPart = {kind: "line", sort: "bytes", falling: true, limit: ROWS_SHOWN};
+const instantPart = {kind: "line", sort: "bytes", falling: true, second: false, limit: ROWS_SHOWN};
 
 const ALIVE_COLUMNS = [
   {key: "name", title: "", text: true},
@@ -31,7 +31,7 @@ function aliveRows() {
     row.bytes += bytes;
     row.blocks++;
     row.largest = Math.max(row.largest, bytes);
-    row.since = Math.min(row.since, rank.block.start[index]);
+    row.since = Math.min(row.since, rank.sinceTask(index));
   }
   if (instants[1] !== null) {
     const before = new Set(first), second = timeline.alive(instants[1]), after = new Set(second);
@@ -50,7 +50,8 @@ function blockName(rank, index) {
 }
 
 function sortRows(rows, key, falling) {
-  const compare = key === "name" ? (a, b) => a.name.localeCompare(b.name) : (a, b) => a[key] - b[key];
+  const compare = key === "name" ? (a, b) => a.name < b.name ? -1 : a.name > b.name ? 1 : 0
+    : key === "more" ? (a, b) => Math.abs(a.more) - Math.abs(b.more) : (a, b) => a[key] - b[key];
   return rows.sort((a, b) => (falling ? -1 : 1) * compare(a, b));
 }
 
@@ -70,6 +71,8 @@ function sortableHead(table, columns, state, redrawTable) {
 function sinceText(rank, task) {
   if (task === Infinity)
     return "";
+  if (task < 0)
+    return "before the trace";
   const band = rank.bandAt(task, "tasks");
   return band ? `step ${band.step}, task ${task}` : `task ${task}`;
 }
@@ -105,8 +108,8 @@ function instantText(instant) {
 function drawInstant() {
   const {instants, timeline} = view, second = instants[1] !== null, columns = second ? DIFFERENCE_COLUMNS : ALIVE_COLUMNS;
   const rows = aliveRows(), total = timeline.totalOf(instants[0]), section = byId("instant");
-  if (!columns.some((column) => (column.by || column.key) === instantPart.sort))
-    instantPart.sort = second ? "more" : "bytes";
+  if (second !== instantPart.second)
+    Object.assign(instantPart, {second, sort: second ? "more" : "bytes", falling: true});
   Object.assign(section.dataset, {time: timeline.timeOf(instants[0]), task: timeline.taskOf(instants[0]), total});
   instantPart.title = byId("instant-group").selectedOptions[0].textContent;
   byId("instant-title").textContent = instantText(instants[0]) + (second ? `, and ${instantText(instants[1])}` : "");

@@ -56,6 +56,7 @@ function chooseDevice(device) {
   drawFacts();
   drawPeak();
   drawHolders();
+  drawModules();
   drawSteps();
   search();
   change("device", "instants", "pinned");

@@ -157,7 +157,27 @@ class Rank {
   }
 
   ownLine(index) {
-    return this.frameText(this.ownFrame[this.originStack(index)]);
+    return this.frameText(this.ownFrame[this.originStack(index)]) || this.olderText(index);
+  }
+
+  innermostLine(index) {
+    return this.frameText(this.leafFrame[this.block.stack[index]]) || this.olderText(index);
+  }
+
+  // What was there before the trace has no line; what it is says more than that there is none.
+  olderText(index) {
+    return this.block.flags[index] & PREEXISTING ? `older than the trace: ${page.head.categories[this.block.category[index]]}` : "";
+  }
+
+  // What a line depends on, as one number.
+  lineSource(index, stack) {
+    const older = this.block.flags[index] & PREEXISTING ? this.block.category[index] + 1 : 0;
+    return stack * (page.head.categories.length + 1) + older;
+  }
+
+  // The task since when a block is there, -1: since before the trace.
+  sinceTask(index) {
+    return this.block.flags[index] & PREEXISTING ? -1 : this.block.start[index];
   }
 
   // Modules of what was made outside of any: that of its owner, "AdamW.exp_avg(Model.a.weight)" or "Model.a.weight".

@@ -3,7 +3,7 @@
 
 const GIB = 2 ** 30;
 const DEVICE_SIZES = [4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 141, 192, 288];
-const HOLDERS_SHOWN = 8;
+const HOLDERS_SHOWN = 8, MODULES_SHOWN = 6;
 
 function drawPeak() {
   const {rank, device} = view, {maker} = device;
@@ -70,8 +70,9 @@ function drawTiles() {
     const persistent = persistentOf(timeline), peaks = peaksOf(timeline);
     tiles.push(tile("tile-persistent", "Alive at the end", persistent.bytes, `${plural(persistent.count, "block")} of ${formatCount(timeline.mine.length)}`));
     tiles.push(tile("tile-real", "Peak of lifetimes", peaks.real, "of blocks, in whole tasks"));
-    tiles.push(tile("tile-theory", "If each went after its last use", peaks.theory,
-      peaks.theory < peaks.real ? `${formatBytes(peaks.real - peaks.theory)} less` : "no less"));
+    if (usersAreKnown(timeline.rank))
+      tiles.push(tile("tile-theory", "If each went after its last use", peaks.theory,
+        peaks.theory < peaks.real ? `${formatBytes(peaks.real - peaks.theory)} less` : "no less"));
   }
   byId("tiles").replaceChildren(...tiles);
   byId("tiles").dataset.ready = timeline ? 1 : 0;
@@ -154,7 +155,7 @@ function drawHolders() {
     const group = groups.of[index], row = rows.get(group) || {bytes: 0, blocks: 0, since: Infinity, owner: ""};
     row.bytes += rank.held[index];
     row.blocks++;
-    row.since = Math.min(row.since, rank.block.start[index]);
+    row.since = Math.min(row.since, rank.sinceTask(index));
     row.owner ||= rank.texts[rank.block.owner[index]] || rank.moduleOf(index);
     rows.set(group, row);
   }
@@ -172,6 +173,16 @@ function drawHolders() {
     line.addEventListener("keydown", (event) => event.key === "Enter" && choose());
     return line;
   }));
+}
+
+// The first level of modules that says something, at the peak.
+function drawModules() {
+  const {rank, timeline, device} = view, groups = groupModules(rank, "");
+  const bytes = timeline.bytesOf(timeline.peakInstant(), groups);
+  const order = groups.names.map((name, group) => ({name, bytes: bytes[group]})).filter((row) => row.bytes > 0)
+    .sort((a, b) => b.bytes - a.bytes).slice(0, MODULES_SHOWN);
+  byId("modules").tBodies[0].replaceChildren(...order.map((row) => make("tr", {data: {name: row.name, value: row.bytes}},
+    make("td", {class: "name"}, code(row.name)), number(formatBytes(row.bytes)), number(formatShare(row.bytes, device.peak_bytes)))));
 }
 
 function drawLimits() {

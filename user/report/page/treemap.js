@@ -51,7 +51,7 @@ function drawTreemap(items) {
       style: {left: percent(box.left), top: percent(box.top), width: percent(box.width), height: percent(box.height),
         background: item.color || (item.choose ? COLORS[place % COLORS.length] : OTHER_COLOR)}}, text);
     if (text && box.height > 0.16)
-      button.append(make("br"), formatBytes(item.bytes));
+      button.append(make("span", {}, formatBytes(item.bytes)));
     if (item.choose)
       button.addEventListener("click", item.choose);
     return button;
