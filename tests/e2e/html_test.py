@@ -522,6 +522,8 @@ def test_ranks_stand_side_by_side(context):
         shown = [float(item["value"]) for item in page.all_data("#wait-table tbody td.number")]
         check_equal(shown, waits, "who waits for whom")
         check(max(shown) > 1e8, f"nobody waited for the late rank: {shown}")
+        check_equal(numbers(page, "#all-peaks button", "rank", "value"), [(rank["rank"], rank["peak_bytes"]) for rank in job["ranks"]],
+                    "peaks of all ranks")
         for rank in (1, 0):
             report = Report(context.path("out"), rank)
             page.choose("#rank", str(rank))
@@ -529,6 +531,26 @@ def test_ranks_stand_side_by_side(context):
             check_equal(int(page.data("#peak")["bytes"]), max(device["Total"] for device in (
                 devices["peak"] for devices in report.json["devices"].values())), f"peak of rank {rank}")
             check_equal(page.run("return view.rank.count"), len(report.rows), f"blocks of rank {rank}")
+        check_no_errors(page)
+
+
+@test(root="cuda", device="cuda", timeout=TIMEOUT)
+def test_each_device_of_a_rank_is_shown(context):
+    capture = os.path.join(context.traced(MLP).folder, "capture.hdt")
+    process = context.run(context.hdtrace, "report", "-q", "--device", "all", capture, "-o", context.path("out"))
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    truth = Truth(context.report())
+    devices = {name: values["peak"]["Total"] for name, values in truth.json["devices"].items() if values["peak"]["Total"]}
+    check({"cpu", "cuda:0"} <= set(devices), "devices of the report:", devices)
+    with opened(context.path("out")) as page:
+        check_equal({item["device"]: int(item["value"]) for item in page.all_data("#all-peaks button")}, devices, "peaks")
+        for name, size in devices.items():
+            page.click(f"#all-peaks button[data-device='{name}']")
+            page.wait(f"view.timeline && view.device.name === '{name}' && view.pending.size === 0", "the device")
+            check_equal(int(page.data("#peak")["bytes"]), size, f"peak of {name}")
+            mine = [block for block in truth.blocks if block["device"] == name]
+            check_equal(page.run("return view.timeline.mine.length"), len(mine), f"blocks of {name}")
+            check_equal(int(page.data("#tile-persistent")["value"]), sum(block["size"] for block in mine if block["is_persistent"]), f"persistent bytes of {name}")
         check_no_errors(page)
 
 

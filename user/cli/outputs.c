@@ -223,6 +223,7 @@ static int job_file_write(const struct rank *const *ranks, size_t count, const c
 static int job_write(
 	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
 {
+	FILE *out = options->summary_to_stderr ? stderr : stdout;
 	bool several = count > 1; /* one alone needs no comparison */
 	int error = 0;
 
@@ -232,8 +233,12 @@ static int job_write(
 		error = job_file_write(ranks, count, folder, "steps.csv", report_job_steps_csv);
 	if (!error && options->formats & REPORT_HTML)
 		error = job_file_write(ranks, count, folder, "report.html", report_job_html);
-	if (!error && several && !options->quiet)
-		report_job_summary(ranks, count, options->summary_to_stderr ? stderr : stdout);
+	if (error || options->quiet)
+		return error;
+	if (several)
+		report_job_summary(ranks, count, out);
+	if (options->formats & REPORT_HTML)
+		fprintf(out, "page        %s/%s%sreport.html\n", folder, ranks[0]->job, *ranks[0]->job ? "/" : "");
 	return error;
 }
 

@@ -203,7 +203,7 @@ function drawChartLegend() {
   if (!view.groups)
     return;
   const {groups, timeline, instants} = view;
-  const sums = timeline.bytesOf(instants[0], groups);
+  const sums = timeline.bytesOf(instants[0], groups, view.shown);
   const items = groups.names.map((name, group) => {
     if (!groupIsSeen(group))
       return null;

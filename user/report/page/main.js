@@ -22,7 +22,7 @@ function showNothing(rank) {
   drawLimits();
 }
 
-async function chooseRank(place) {
+async function chooseRank(place, wanted) {
   const rank = page.ranks[place];
   byId("rank").value = place;
   if (!rank.head.devices.length) {
@@ -30,7 +30,7 @@ async function chooseRank(place) {
     return;
   }
   byId("peak").hidden = false;
-  Object.assign(view, {rank, timeline: null, device: highestDevice(rank.head), groups: null});
+  Object.assign(view, {rank, timeline: null, device: wanted || highestDevice(rank.head), groups: null});
   fillDevices();
   byId("device").value = rank.head.devices.indexOf(view.device);
   drawPeak();
@@ -44,6 +44,7 @@ async function chooseRank(place) {
 
 function chooseDevice(device) {
   const {rank} = view;
+  byId("device").value = rank.head.devices.indexOf(device);
   rank.timelines ||= new Map();
   if (!rank.timelines.has(device))
     rank.timelines.set(device, new Timeline(rank, device));

@@ -3,7 +3,7 @@
 
 const GIB = 2 ** 30;
 const DEVICE_SIZES = [4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 141, 192, 288];
-const HOLDERS_SHOWN = 8, MODULES_SHOWN = 6;
+const HOLDERS_SHOWN = 8, MODULES_SHOWN = 6, PEAKS_SHOWN = 32;
 
 function drawPeak() {
   const {rank, device} = view, {maker} = device;
@@ -15,9 +15,26 @@ function drawPeak() {
     phase: maker ? page.head.phases[maker.phase] : "", operator: maker?.operator ?? "", module: maker?.module ?? ""});
   byId("peak-incomplete").hidden = rank.head.complete;
   byId("peak-incomplete").textContent = "Incomplete: events were lost, or the capture was cut off. See Limits.";
+  drawAllPeaks();
   drawCategories();
   drawTiles();
   drawFit();
+}
+
+// Of all ranks and devices side by side; of very many only the highest, the table of ranks has the others.
+function drawAllPeaks() {
+  const all = page.ranks.flatMap((rank, place) => rank.head.devices.map((device) => ({rank, place, device})));
+  const shown = all.length <= PEAKS_SHOWN ? all : [...all].sort((a, b) => b.device.peak_bytes - a.device.peak_bytes).slice(0, PEAKS_SHOWN);
+  const highest = Math.max(...all.map(({device}) => device.peak_bytes));
+  byId("all-peaks").hidden = all.length < 2;
+  byId("all-peaks").replaceChildren(...shown.map(({rank, place, device}) => {
+    const chosen = view.rank === rank && view.device === device;
+    const button = make("button", {type: "button", "aria-pressed": chosen, data: {rank: rank.head.rank, device: device.name, value: device.peak_bytes}},
+      make("span", {class: "note"}, `rank ${rank.head.rank}, ${device.name}`), make("span", {}, formatBytes(device.peak_bytes)),
+      make("span", {class: "meter", style: {width: `${100 * device.peak_bytes / highest}%`}}));
+    button.addEventListener("click", () => chooseRank(place, device));
+    return make("li", {}, button);
+  }));
 }
 
 function drawFacts() {

@@ -146,11 +146,12 @@ class Timeline {
     return found;
   }
 
-  // Bytes by group at an instant.
-  bytesOf(instant, groups) {
+  // Bytes by group at an instant; `shown`: as of sweep.
+  bytesOf(instant, groups, shown = null) {
     const bytes = new Float64Array(groups.names.length);
     for (const index of this.alive(instant))
-      bytes[groups.of[index]] += this.rank.held[index];
+      if (!shown || shown[index])
+        bytes[groups.of[index]] += this.rank.held[index];
     return bytes;
   }
 
