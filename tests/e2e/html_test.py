@@ -254,6 +254,12 @@ def test_dragging_zooms_and_a_double_click_shows_all(context):
         page.wait(f"Number(document.getElementById('chart').dataset.to) < {last}", "a zoom by key")
         page.press("0")
         page.wait(f"document.getElementById('chart').dataset.to === '{whole['to']}'", "all of it by key")
+        settle(page)
+        page.press("\ue007")  # Enter
+        page.wait(f"Number(document.getElementById('instant').dataset.total) === {page.data('#chart')['highest']}", "the highest instant, by key")
+        before = page.run("return view.instants[0]")
+        page.press(".", ".", ",")
+        check_equal(page.run("return view.instants[0]"), before + 1, "an event on, by key")
         check_no_errors(page)
 
 
@@ -556,19 +562,34 @@ def test_each_device_of_a_rank_is_shown(context):
 
 @test(timeout=TIMEOUT)
 def test_collective_that_never_finished_is_told(context):
-    """What the JSON says of it stands in the list of collectives and among the findings."""
-    process = context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--device", "all", "--",
-                          PYTHON, program_path("ranks"), "gloo", "2", timeout=100)
-    check_equal(process.code, COMPLETE, f"exit code of {process}")
-    folder = context.path("out")
-    with opened(folder) as page:
-        check_equal(page.all_data("#collective-list li[data-kind=unfinished]"), [], "unfinished collectives of a job that finished")
-        one = {"rank": 0, "absent_rank": 1, "kind": "all_reduce", "sequence": 7, "line": "train.py:3"}
-        page.run("page.head.job.unfinished = [arguments[0]]; drawRanks(); drawFindings()", one)
+    tracer = context.start(context.hdtrace, "run", "-d", "12", "-o", context.path("out"), "--", PYTHON, program_path("late"), "gloo", "2", "never")
+    wait_until(lambda: os.path.exists(context.path("out", "report.html")), lambda: f"the page of {tracer}", timeout=60)
+    with open(context.path("out", "job.json"), encoding="utf-8") as source:
+        job = json.load(source)
+    for rank in job["ranks"]:
+        os.kill(rank["pid"], 9)
+    one = job["unfinished"][0]
+    with opened(context.path("out")) as page:
+        check_equal(page.data("#finding-list > li[data-finding=unfinished]")["count"], str(len(job["unfinished"])), "unfinished collectives")
         for selector in ("#collective-list li[data-kind=unfinished]", "#finding-list li[data-finding=unfinished]"):
             text = page.text(selector)
-            for part in ("rank 0 began all_reduce 7", "rank 1 never did", "train.py:3"):
+            for part in (f"rank {one['rank']} began {one['kind']} {one['sequence']}", f"rank {one['absent_rank']} never did",
+                         f"rank {one['absent_rank']} stood at {job['ranks'][one['absent_rank']]['python_stack'][0]}"):
                 check(part in text, f"{part} is not in {text}")
+        check_no_errors(page)
+
+
+@test(timeout=TIMEOUT)
+def test_ranks_that_need_different_amounts_are_told(context):
+    """Where they do, by how much; nothing where they do not."""
+    process = context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--", "/bin/sh", "-c",
+                          f"RANK=0 WORLD_SIZE=2 {PYTHON} {MLP} & RANK=1 WORLD_SIZE=2 {PYTHON} {RECOMPUTE} & wait", timeout=100)
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    peaks = [Report(context.path("out"), rank).json["summary"]["peak_bytes"] for rank in (0, 1)]
+    with opened(context.path("out")) as page:
+        found = page.data("#finding-list > li[data-finding=imbalance]")
+        check_equal(int(found["bytes"]), max(peaks) - min(peaks), "difference")
+        check_equal(int(page.data("#peak")["bytes"]), max(peaks), "the rank that is shown first")
 
 
 @test(timeout=TIMEOUT)

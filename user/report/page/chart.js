@@ -1,6 +1,6 @@
 // Memory over time: areas by group, one above the other, bands of phases and steps over them.
 
-const CHART = {top: 34, bottom: 24, band: 10};
+const CHART = {top: 34, bottom: 24, band: 10, step: 12}; // pixels; step: between marks of steps
 const chart = {bins: null, picture: null, high: 1, drag: null, dragged: false, before: null};
 
 function chartHeight(bins) {
@@ -116,7 +116,7 @@ function drawReserved(picture) {
 function drawBands(picture) {
   const {context, inner} = picture, key = view.axis === "time" ? "time" : "task", {bands} = view.rank;
   const [, last] = view.timeline.range(view.axis);
-  let labelEnd = 0, step = null;
+  let labelEnd = 0, step = null, mark = -Infinity;
   context.textAlign = "left";
   context.textBaseline = "alphabetic";
   for (let index = 0; index < bands.length; index++) {
@@ -129,6 +129,9 @@ function drawBands(picture) {
     if (bands[index].step === step)
       continue;
     step = bands[index].step;
+    if (x - mark < CHART.step)
+      continue;
+    mark = x;
     drawStepMark(context, x, picture.height - CHART.bottom);
     const text = `step ${step}`;
     if (x > labelEnd && x + context.measureText(text).width < picture.width) {
@@ -217,6 +220,13 @@ function drawChartLegend() {
     items.push(make("li", {}, make("span", {class: "swatch stroke"}), "held by the allocator",
       make("span", {class: "value"}, `${formatBytes(view.device.reserved_peak_bytes)} at most`)));
   byId("chart-legend").replaceChildren(...items.filter(Boolean));
+}
+
+// What the stripe above the plot means.
+function drawPhaseLegend() {
+  const seen = [...new Set(view.rank.bands.map((band) => page.head.phases[band.phase]))];
+  byId("phase-legend").replaceChildren(make("li", {class: "note"}, "Stripe:"), ...seen.map((phase) =>
+    make("li", {class: "note"}, make("span", {class: "swatch", style: {background: PHASE_COLORS[phase]}}), phase)));
 }
 
 function groupIsSeen(group) {
@@ -325,12 +335,22 @@ function chartEvents() {
   canvas.addEventListener("keydown", rangeKeys);
 }
 
+function instantHighest() {
+  let column = 0;
+  chart.bins.highest.forEach((total, at) => { column = total > chart.bins.highest[column] ? at : column; });
+  viewInstant(chart.bins.instants[column], false);
+}
+
+function instantMove(events) {
+  viewInstant(Math.min(view.timeline.length, Math.max(0, view.instants[0] + events)), false);
+}
+
 function rangeKeys(event) {
   const middle = (view.from + view.to) / 2;
   const actions = {
     ArrowLeft: () => viewPan(-0.2), ArrowRight: () => viewPan(0.2),
     "+": () => viewZoom(0.6, middle), "=": () => viewZoom(0.6, middle), "-": () => viewZoom(1 / 0.6, middle),
-    0: viewReset, Home: viewReset,
+    0: viewReset, Home: viewReset, Enter: instantHighest, ",": () => instantMove(-1), ".": () => instantMove(1),
   };
   if (!actions[event.key] || event.ctrlKey || event.metaKey)
     return false;

@@ -22,7 +22,7 @@ function findPeakMaker() {
   const line = rank.frameText(rank.ownFrame[maker.forward_stack ?? maker.stack]), holder = groups.names[most];
   const title = make("span", {}, `The peak of ${formatBytes(device.peak_bytes)} was reached by `, code(maker.operator),
     ...(line ? [" at ", code(line)] : []), ` (${page.head.phases[maker.phase]}, step ${maker.step}).`);
-  return finding("peak", title, holder === NOTHING.line ? "" : `Most of it, ${formatBytes(bytes[most])} (${formatShare(bytes[most], device.peak_bytes)}), `
+  return finding("peak", title, holder === NOTHING.line ? "" : `The largest part, ${formatBytes(bytes[most])} (${formatShare(bytes[most], device.peak_bytes)}), `
     + (holder.startsWith("older") ? `is ${holder}.` : `was made at ${holder}.`), {});
 }
 
@@ -162,7 +162,7 @@ function findUnfinished() {
   if (!unfinished.length)
     return null;
   return finding("unfinished", "A collective was never finished.", "What a rank began last, while another one never did:", {count: unfinished.length},
-    unfinished.map((one) => make("li", {}, `rank ${one.rank} began ${one.kind} ${one.sequence}, rank ${one.absent_rank} never did`, one.line ? ", at " : "", one.line ? code(one.line) : "")));
+    unfinished.map((one) => make("li", {}, ...unfinishedText(one))));
 }
 
 function drawFindings() {

@@ -59,6 +59,7 @@ function chooseDevice(device) {
   drawHolders();
   drawModules();
   drawSteps();
+  drawPhaseLegend();
   search();
   change("device", "instants", "pinned");
 }

@@ -77,11 +77,19 @@ function drawWaits() {
     ...names.map((name) => number(name === names[place] ? "" : formatTime(waits.get(name) || 0), waits.get(name) || 0)))));
 }
 
+// What a rank began last while another one never did; and where that stood at the end, where it is known.
+function unfinishedText(one) {
+  const stack = page.head.job.ranks.find((rank) => rank.rank === one.absent_rank)?.python_stack;
+  return [`rank ${one.rank} began ${one.kind} ${one.sequence}, rank ${one.absent_rank} never did`,
+    ...(one.line ? [", at ", code(shortPath(one.line), one.line)] : []),
+    ...(stack && stack.length ? [`; rank ${one.absent_rank} stood at `, code(stack[0])] : [])];
+}
+
 function drawCollectives() {
   const {unfinished, differing, latest} = page.head.job, items = [];
   const place = (one) => one.line ? [", at ", code(shortPath(one.line), one.line)] : [];
   for (const one of unfinished)
-    items.push(make("li", {class: "fault", data: {kind: "unfinished"}}, `Unfinished: rank ${one.rank} began ${one.kind} ${one.sequence}, rank ${one.absent_rank} never did`, ...place(one)));
+    items.push(make("li", {class: "fault", data: {kind: "unfinished"}}, "Unfinished: ", ...unfinishedText(one)));
   for (const one of differing)
     items.push(make("li", {class: "fault", data: {kind: "differing"}}, `Ranks differ in ${one.kind} ${one.sequence} of rank ${one.rank}`, ...place(one)));
   for (const one of latest.slice(0, 8))
