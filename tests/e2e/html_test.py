@@ -1,5 +1,4 @@
 """report.html in a real browser: what it shows is what the CSV and the JSON say, and it does what a person asks of it."""
-import collections
 import csv
 import json
 import os
@@ -7,79 +6,12 @@ import re
 
 import browser
 from harness import COMPLETE, JOBS, LOST, PYTHON, Report, check, check_equal, program_path, skip, test, wait_until
+from page_truth import FOREVER, Truth, frames_of, held_after, own_line
 
 MLP = os.path.join(JOBS, "mlp_adamw.py")
 RECOMPUTE = os.path.join(JOBS, "transformer_recompute.py")
-FOREVER = float("inf")
 TIMEOUT = 180  # a browser takes its time on a busy machine
 MARGIN_LEFT, MARGIN_RIGHT = 74, 10  # of the page's plots, in pixels
-
-
-# --- what the page must show, from the CSV and the JSON ------------------------------------
-
-def frames_of(stack):
-    return [re.fullmatch(r"File:(.*);Line:(\d+);Function:(.*)", frame, re.DOTALL).groups()
-            for frame in stack.split("|")] if stack else []
-
-
-def own_line(block):
-    """The innermost line outside PyTorch, of the forward pass where that is known."""
-    frames = frames_of(block.get("forward_stack", block["python_stack"]))
-    own = [frame for frame in frames if "-packages/torch/" not in frame[0] and not frame[0].startswith("<")]
-    file, line, _ = (own or frames or [("", "", "")])[-1]
-    return f"{file}:{line}" if file or line else "no Python frame"
-
-
-class Truth:
-    """One rank as its JSON has it."""
-
-    def __init__(self, report):
-        self.json = report.json
-        self.live, self.blocks = self.json["live"], self.json["memory_blocks"]
-        self.first = self.live["first_time_ns"]
-        for block in self.blocks:
-            block["held"] = block["allocated_bytes"] or block["size"]
-            block["from"] = block["start_time_ns"] - self.first
-            block["until"] = FOREVER if block["end_time_ns"] is None else block["end_time_ns"] - self.first
-
-    def alive(self, time):
-        return [block for block in self.blocks if block["from"] <= time < block["until"]]
-
-    def highest(self):
-        """Most bytes of rows at once."""
-        changes = sorted([(block["from"], 1, block["held"]) for block in self.blocks]
-                         + [(block["until"], 0, -block["held"]) for block in self.blocks if block["until"] < FOREVER])
-        total = most = 0
-        for _, _, change in changes:
-            total += change
-            most = max(most, total)
-        return most
-
-    def peak_by_tasks(self, after_last_use):
-        changes = collections.Counter()
-        for block in self.blocks:
-            end = block["end_time_stamp"]
-            if after_last_use:
-                end = (block["user_tasks"] or [block["start_time_stamp"]])[-1] + 1
-            changes[block["start_time_stamp"]] += block["size"]
-            changes[end] -= block["size"]
-        total = most = 0
-        for task in sorted(changes):
-            total += changes[task]
-            most = max(most, total)
-        return most
-
-    def by(self, key, blocks):
-        sums = collections.Counter()
-        for block in blocks:
-            sums[key(block)] += block["held"]
-        return sums
-
-
-def held_after(row):
-    if row["is_persistent"] == "1":
-        return 0
-    return int(row["end_time_stamp"]) - int(row["last_user_task"] or row["start_time_stamp"])
 
 
 # --- the page --------------------------------------------------------------------------------
@@ -637,6 +569,8 @@ def test_page_follows_the_system_and_its_button_in_light_and_dark(context):
         page.click("#theme")
         check_equal(page.data("html")["theme"], "dark", "theme after the button")
         check(page.run("return getComputedStyle(document.body).backgroundColor") != ground, "the ground is the same")
+    with opened(report.folder, dark=True) as page:
+        check_equal(page.data("html")["theme"], "dark", "theme of a dark system")
 
 
 @test

@@ -8,59 +8,11 @@
  */
 #include "page_rank.h"
 
-#include <errno.h>
-
-#include "containers/containers.h"
 #include "layout.h"
-#include "page_data.h"
+#include "page_source.h"
 #include "text.h"
 
-#define PLOT_STEPS (1ull << 20) /* a plot coordinate's fraction in so many parts */
-
-enum { BLOCK_PERSISTENT = 1, BLOCK_PREEXISTING = 2 };
-
-/* Texts of the model are there once: an address is as good as the text. */
-struct texts {
-	const char **list; /* stb_ds */
-	struct {
-		const char *key;
-		uint32_t value;
-	} * index; /* stb_ds map */
-};
-
-struct frame_key {
-	const char *file, *function;
-	uint64_t line;
-};
-
-struct frames {
-	struct frame_key *list; /* stb_ds */
-	struct {
-		struct frame_key key;
-		uint32_t value;
-	} * index; /* stb_ds map */
-};
-
-/* A rank with what its columns refer to. */
-struct source {
-	const struct rank *rank;
-	struct texts texts;
-	struct frames frames;
-	uint64_t *places;                  /* of blocks: layout.h */
-	const struct operator_run **tasks; /* stb_ds: the runs that are tasks */
-	uint32_t *stack_frames;            /* stb_ds: of all stacks, indices into frames */
-	uint64_t *users;                   /* stb_ds: of all blocks, their tasks */
-};
-
-typedef uint64_t (*column_value)(struct source *source, size_t index);
-
-struct column {
-	const char *name;
-	enum page_coding coding;
-	column_value value;
-};
-
-static uint64_t text_index(struct texts *texts, const char *text)
+uint64_t page_text_index(struct texts *texts, const char *text)
 {
 	ptrdiff_t at = hmgeti(texts->index, text);
 	uint32_t index = (uint32_t)arrlenu(texts->list);
@@ -85,218 +37,18 @@ static uint32_t frame_index(struct frames *frames, const struct frame *frame)
 	return index;
 }
 
-static uint64_t time_since(const struct rank *rank, uint64_t time_ns)
+uint64_t page_time(const struct rank *rank, uint64_t time_ns)
 {
 	return time_ns > rank->first_time_ns ? time_ns - rank->first_time_ns : 0;
 }
 
-/* One more than an index or a task, 0: none. */
-static uint64_t known(int64_t value)
+uint64_t page_known(int64_t value)
 {
 	return value < 0 ? 0 : (uint64_t)value + 1;
 }
 
-/* --- blocks ------------------------------------------------------------------------------ */
+/* --- users: of all blocks, one after another ------------------------------------------------ */
 
-static const struct block *block_of(const struct source *source, size_t index)
-{
-	return &source->rank->blocks[index];
-}
-
-static const struct operator_run *producer_of(const struct source *source, size_t index)
-{
-	return &source->rank->runs[block_of(source, index)->producer];
-}
-
-static const struct operator_run *forward_of(const struct source *source, const struct operator_run *run)
-{
-	return run->forward == RUN_NONE ? NULL : &source->rank->runs[run->forward];
-}
-
-static uint64_t block_start(struct source *source, size_t index)
-{
-	return (uint64_t)block_of(source, index)->start;
-}
-
-static uint64_t block_life(struct source *source, size_t index)
-{
-	const struct block *block = block_of(source, index);
-
-	return block->persistent ? 0 : (uint64_t)(block->end - block->start) + 1;
-}
-
-static uint64_t block_start_plot(struct source *source, size_t index)
-{
-	return block_of(source, index)->start_plot * PLOT_STEPS / PLOT_UNIT;
-}
-
-static uint64_t block_end_plot(struct source *source, size_t index)
-{
-	uint64_t fraction = block_of(source, index)->end_plot;
-
-	return fraction == PLOT_NONE ? 0 : fraction * PLOT_STEPS / PLOT_UNIT;
-}
-
-static uint64_t block_start_time(struct source *source, size_t index)
-{
-	return time_since(source->rank, block_of(source, index)->start_time_ns);
-}
-
-static uint64_t block_life_time(struct source *source, size_t index)
-{
-	const struct block *block = block_of(source, index);
-
-	if (block->persistent || block->end_time_ns == UINT64_MAX)
-		return 0;
-	return time_since(source->rank, block->end_time_ns) - block_start_time(source, index) + 1;
-}
-
-static uint64_t block_order(struct source *source, size_t index)
-{
-	return block_of(source, index)->first_order;
-}
-
-static uint64_t block_order_life(struct source *source, size_t index)
-{
-	const struct block *block = block_of(source, index);
-
-	return block->persistent || block->last_order < block->first_order
-	               ? 0
-	               : (uint64_t)block->last_order - block->first_order + 1;
-}
-
-static uint64_t block_bytes(struct source *source, size_t index)
-{
-	return block_of(source, index)->bytes;
-}
-
-static uint64_t block_allocated(struct source *source, size_t index)
-{
-	return block_of(source, index)->allocated_bytes;
-}
-
-static uint64_t block_address(struct source *source, size_t index)
-{
-	return block_of(source, index)->address;
-}
-
-static uint64_t block_generation(struct source *source, size_t index)
-{
-	return block_of(source, index)->generation;
-}
-
-static uint64_t block_stream(struct source *source, size_t index)
-{
-	return block_of(source, index)->stream;
-}
-
-static uint64_t block_device(struct source *source, size_t index)
-{
-	return block_of(source, index)->device;
-}
-
-static uint64_t block_category(struct source *source, size_t index)
-{
-	return block_of(source, index)->category;
-}
-
-static uint64_t block_phase(struct source *source, size_t index)
-{
-	return block_of(source, index)->phase;
-}
-
-static uint64_t block_flags(struct source *source, size_t index)
-{
-	const struct block *block = block_of(source, index);
-
-	return (block->persistent ? BLOCK_PERSISTENT : 0) | (block->preexisting ? BLOCK_PREEXISTING : 0);
-}
-
-static uint64_t block_used(struct source *source, size_t index)
-{
-	return block_of(source, index)->used_bytes;
-}
-
-static uint64_t block_peak(struct source *source, size_t index)
-{
-	return block_of(source, index)->peak_bytes;
-}
-
-static uint64_t block_stack(struct source *source, size_t index)
-{
-	return block_of(source, index)->stack;
-}
-
-static uint64_t block_name(struct source *source, size_t index)
-{
-	return text_index(&source->texts, source->rank->operator_names[block_of(source, index)->name]);
-}
-
-static uint64_t block_module(struct source *source, size_t index)
-{
-	return text_index(&source->texts, producer_of(source, index)->module);
-}
-
-static uint64_t block_owner(struct source *source, size_t index)
-{
-	return text_index(&source->texts, block_of(source, index)->owner);
-}
-
-static uint64_t block_forward_task(struct source *source, size_t index)
-{
-	const struct operator_run *forward = forward_of(source, producer_of(source, index));
-
-	return forward ? known(forward->task) : 0;
-}
-
-static uint64_t block_forward_stack(struct source *source, size_t index)
-{
-	const struct operator_run *forward = forward_of(source, producer_of(source, index));
-
-	return forward ? known(forward->stack) : 0;
-}
-
-static uint64_t block_users(struct source *source, size_t index)
-{
-	return block_of(source, index)->user_count;
-}
-
-static uint64_t block_place(struct source *source, size_t index)
-{
-	return source->places[index];
-}
-
-static const struct column BLOCK_COLUMNS[] = {
-	{"block.start", PAGE_DELTA, block_start},
-	{"block.life", PAGE_PLAIN, block_life},
-	{"block.start_plot", PAGE_PLAIN, block_start_plot},
-	{"block.end_plot", PAGE_PLAIN, block_end_plot},
-	{"block.start_time", PAGE_DELTA, block_start_time},
-	{"block.life_time", PAGE_PLAIN, block_life_time},
-	{"block.order", PAGE_DELTA, block_order},
-	{"block.order_life", PAGE_PLAIN, block_order_life},
-	{"block.bytes", PAGE_PLAIN, block_bytes},
-	{"block.allocated", PAGE_PLAIN, block_allocated},
-	{"block.address", PAGE_PLAIN, block_address},
-	{"block.generation", PAGE_PLAIN, block_generation},
-	{"block.stream", PAGE_PLAIN, block_stream},
-	{"block.device", PAGE_PLAIN, block_device},
-	{"block.category", PAGE_PLAIN, block_category},
-	{"block.phase", PAGE_PLAIN, block_phase},
-	{"block.flags", PAGE_PLAIN, block_flags},
-	{"block.used", PAGE_DELTA, block_used},
-	{"block.peak", PAGE_DELTA, block_peak},
-	{"block.stack", PAGE_PLAIN, block_stack},
-	{"block.name", PAGE_PLAIN, block_name},
-	{"block.module", PAGE_PLAIN, block_module},
-	{"block.owner", PAGE_PLAIN, block_owner},
-	{"block.forward_task", PAGE_PLAIN, block_forward_task},
-	{"block.forward_stack", PAGE_PLAIN, block_forward_stack},
-	{"block.users", PAGE_PLAIN, block_users},
-	{"block.place", PAGE_PLAIN, block_place},
-};
-
-/* Of all blocks, one after another. */
 static uint64_t user_task(struct source *source, size_t index)
 {
 	return source->users[index];
@@ -313,7 +65,7 @@ static uint64_t task_index(struct source *source, size_t index)
 
 static uint64_t task_time(struct source *source, size_t index)
 {
-	return time_since(source->rank, source->tasks[index]->time_ns);
+	return page_time(source->rank, source->tasks[index]->time_ns);
 }
 
 static uint64_t task_step(struct source *source, size_t index)
@@ -333,7 +85,7 @@ static uint64_t task_thread(struct source *source, size_t index)
 
 static uint64_t task_name(struct source *source, size_t index)
 {
-	return text_index(&source->texts, source->rank->operator_names[source->tasks[index]->name]);
+	return page_text_index(&source->texts, source->rank->operator_names[source->tasks[index]->name]);
 }
 
 static uint64_t task_stack(struct source *source, size_t index)
@@ -365,7 +117,7 @@ static uint64_t step_complete(struct source *source, size_t index)
 
 static uint64_t step_start_time(struct source *source, size_t index)
 {
-	return time_since(source->rank, step_of(source, index)->start_time_ns);
+	return page_time(source->rank, step_of(source, index)->start_time_ns);
 }
 
 static uint64_t step_time(struct source *source, size_t index)
@@ -448,14 +200,14 @@ static const struct segment *segment_of(const struct source *source, size_t inde
 
 static uint64_t segment_start_time(struct source *source, size_t index)
 {
-	return time_since(source->rank, segment_of(source, index)->start_time_ns);
+	return page_time(source->rank, segment_of(source, index)->start_time_ns);
 }
 
 static uint64_t segment_end_time(struct source *source, size_t index)
 {
 	uint64_t end = segment_of(source, index)->end_time_ns;
 
-	return end == UINT64_MAX ? 0 : time_since(source->rank, end) + 1;
+	return end == UINT64_MAX ? 0 : page_time(source->rank, end) + 1;
 }
 
 static uint64_t segment_bytes(struct source *source, size_t index)
@@ -490,7 +242,7 @@ static const struct collective *collective_of(const struct source *source, size_
 
 static uint64_t collective_time(struct source *source, size_t index)
 {
-	return time_since(source->rank, collective_of(source, index)->time_ns);
+	return page_time(source->rank, collective_of(source, index)->time_ns);
 }
 
 static uint64_t collective_wait(struct source *source, size_t index)
@@ -503,7 +255,7 @@ static uint64_t collective_last_rank(struct source *source, size_t index)
 {
 	const struct collective *collective = collective_of(source, index);
 
-	return collective->matched_ranks > 1 ? known(collective->last_rank) : 0;
+	return collective->matched_ranks > 1 ? page_known(collective->last_rank) : 0;
 }
 
 static const struct column COLLECTIVE_COLUMNS[] = {
@@ -526,12 +278,12 @@ static uint64_t stack_frame(struct source *source, size_t index)
 
 static uint64_t frame_file(struct source *source, size_t index)
 {
-	return text_index(&source->texts, source->frames.list[index].file);
+	return page_text_index(&source->texts, source->frames.list[index].file);
 }
 
 static uint64_t frame_function(struct source *source, size_t index)
 {
-	return text_index(&source->texts, source->frames.list[index].function);
+	return page_text_index(&source->texts, source->frames.list[index].function);
 }
 
 static uint64_t frame_line(struct source *source, size_t index)
@@ -607,8 +359,8 @@ int page_rank_columns(FILE *file, const char *scope, const struct rank *rank)
 		const struct column *columns;
 		size_t column_count, count;
 	} TABLES[] = {
+		{page_block_columns, page_block_column_count, arrlenu(rank->blocks)},
 #define TABLE(columns, count) {columns, sizeof(columns) / sizeof(*(columns)), count}
-		TABLE(BLOCK_COLUMNS, arrlenu(rank->blocks)),
 		TABLE(USER_COLUMNS, arrlenu(source.users)),
 		TABLE(TASK_COLUMNS, arrlenu(source.tasks)),
 		TABLE(STEP_COLUMNS, arrlenu(rank->steps)),
