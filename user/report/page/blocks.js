@@ -101,44 +101,52 @@ function paintGround(pixels, ids) {
       pixels[at] = ground;
 }
 
+// Whole pixels from a place up to a limit, and none below the first.
+function toPixel(place, limit) {
+  return place <= 0 ? 0 : place >= limit ? limit : (place + 0.5) | 0;
+}
+
 function rasterize(raster) {
-  const {rank, timeline, groups, shown, axis} = view, {width, height} = raster;
+  const {rank, timeline, groups, shown, axis} = view, {width, height} = raster, {of} = groups, {from, low} = view;
   const starts = axis === "time" ? rank.block.start_time : rank.from, ends = axis === "time" ? rank.endTime : rank.until;
-  const across = width / (view.to - view.from), up = height / (view.high - view.low), {place} = rank.block, {held} = rank;
+  const across = width / (view.to - from), up = height / (view.high - low), {place} = rank.block, {held} = rank;
   const colors = groups.colors.map(packColor), edges = colors.map(darker), faint = packColor(themeColor("line"));
-  const visible = timeline.visible(view.from, view.to, axis);
-  const thin = [new Uint32Array(visible.length), new Uint32Array(visible.length)], thinCount = [0, 0];
-  let drawn = 0;
+  const labelWidth = LABEL.width * picture.scale, labelHeight = LABEL.height * picture.scale;
+  const visible = timeline.visible(from, view.to, axis), count = visible.length;
+  const thin = new Uint32Array(count), faintThin = new Uint32Array(shown ? count : 0);
+  let drawn = 0, thinCount = 0, faintCount = 0;
   picture.labels = [];
-  for (const index of visible) {
-    const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
-    if (right < 0 || left > width)
-      continue;
-    const bottom = height - (place[index] - view.low) * up, top = bottom - held[index] * up;
-    if (bottom < 0 || top > height)
+  for (let at = 0; at < count; at++) {
+    const index = visible[at], left = (starts[index] - from) * across, right = (ends[index] - from) * across;
+    const bottom = height - (place[index] - low) * up, top = bottom - held[index] * up;
+    if (right < 0 || left > width || bottom < 0 || top > height)
       continue;
     drawn++;
-    const x0 = Math.max(0, Math.round(left)), x1 = Math.min(width, Math.round(right));
-    const y0 = Math.max(0, Math.round(top)), y1 = Math.min(height, Math.round(bottom));
-    const matches = !shown || shown[index];
-    if (matches && picture.labels.length < LABEL.most && x1 - x0 > LABEL.width * picture.scale && y1 - y0 > LABEL.height * picture.scale)
-      picture.labels.push(index);
-    if (x0 < x1 && y0 < y1)
-      raster.fill(index + 1, matches ? colors[groups.of[index]] : faint, matches ? edges[groups.of[index]] : faint, x0, x1, y0, y1);
-    else
-      thin[matches ? 0 : 1][thinCount[matches ? 0 : 1]++] = index;
-  }
-  const stride = picture.moving && visible.length > MOVING.blocks ? MOVING.stride : 1;
-  thin.forEach((list, which) => {
-    for (let at = 0; at < thinCount[which]; at += stride) {
-      const index = list[at];
-      const left = (starts[index] - view.from) * across, right = (ends[index] - view.from) * across;
-      const bottom = height - (place[index] - view.low) * up, top = bottom - held[index] * up;
-      const x0 = Math.min(width - 1, Math.max(0, Math.floor(left))), y1 = Math.min(height, Math.max(1, Math.ceil(bottom)));
-      const x1 = Math.min(width, Math.max(x0 + 1, Math.round(right))), y0 = Math.max(0, Math.min(y1 - 1, Math.round(top)));
-      raster.fillEmpty(index + 1, which ? faint : colors[groups.of[index]], x0, x1, y0, y1);
+    const x0 = toPixel(left, width), x1 = toPixel(right, width), y0 = toPixel(top, height), y1 = toPixel(bottom, height);
+    const matches = !shown || shown[index] === 1;
+    if (x0 >= x1 || y0 >= y1) {
+      if (matches)
+        thin[thinCount++] = index;
+      else
+        faintThin[faintCount++] = index;
+      continue;
     }
-  });
+    raster.fill(index + 1, matches ? colors[of[index]] : faint, matches ? edges[of[index]] : faint, x0, x1, y0, y1);
+    if (matches && x1 - x0 > labelWidth && y1 - y0 > labelHeight && picture.labels.length < LABEL.most)
+      picture.labels.push(index);
+  }
+  const stride = picture.moving && count > MOVING.blocks ? MOVING.stride : 1;
+  const fillThin = (list, length, color) => {
+    for (let at = 0; at < length; at += stride) {
+      const index = list[at], left = (starts[index] - from) * across, right = (ends[index] - from) * across;
+      const bottom = height - (place[index] - low) * up, top = bottom - held[index] * up;
+      const x0 = left <= 0 ? 0 : Math.min(width - 1, left | 0), x1 = Math.max(x0 + 1, toPixel(right, width));
+      const y1 = Math.max(1, Math.min(height, Math.ceil(bottom))), y0 = Math.min(y1 - 1, toPixel(top, height));
+      raster.fillEmpty(index + 1, color === null ? colors[of[index]] : color, x0, x1, y0, y1);
+    }
+  };
+  fillThin(thin, thinCount, null);
+  fillThin(faintThin, faintCount, faint);
   byId("blocks").dataset.drawn = drawn;
 }
 

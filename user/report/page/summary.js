@@ -83,9 +83,11 @@ function drawTiles() {
       `${formatShare(device.peak_bytes, device.reserved_peak_bytes)} of it allocated at the peak`));
   if (device.outside_peak_bytes)
     tiles.push(tile("tile-outside", "Outside the allocator, at most", device.outside_peak_bytes, "libraries and runtimes"));
+  if (device.older_bytes > device.older_known_bytes)
+    tiles.push(tile("tile-older", "Older than the trace", device.older_bytes, `${formatBytes(device.older_known_bytes)} of it in blocks of this report`));
   if (timeline) {
     const persistent = persistentOf(timeline), peaks = peaksOf(timeline);
-    tiles.push(tile("tile-persistent", "Alive at the end", persistent.bytes, `${plural(persistent.count, "block")} of ${formatCount(timeline.mine.length)}`));
+    tiles.push(tile("tile-persistent", "Persistent, alive at the end", persistent.bytes, `${plural(persistent.count, "block")} of ${formatCount(timeline.mine.length)}`));
     tiles.push(tile("tile-real", "Peak of lifetimes", peaks.real, "of blocks, in whole tasks"));
     if (usersAreKnown(timeline.rank))
       tiles.push(tile("tile-theory", "If each went after its last use", peaks.theory,
