@@ -163,7 +163,9 @@ def test_modules_are_gone_down_and_up_again(context):
 @test(timeout=TIMEOUT)
 def test_dragging_zooms_and_a_double_click_shows_all(context):
     report = context.traced(MLP)
+    truth = Truth(report)
     with opened(report.folder) as page:
+        check_equal(int(page.data("#blocks")["drawn"]), len(truth.blocks), "blocks in the whole view")
         width = page.run("return document.getElementById('chart').clientWidth")
         inner = width - MARGIN_LEFT - MARGIN_RIGHT
         whole = page.data("#chart")
@@ -175,6 +177,10 @@ def test_dragging_zooms_and_a_double_click_shows_all(context):
         for name, x in (("from", left), ("to", right)):
             want, pixel = last * (x - MARGIN_LEFT) / inner, last / inner
             check(abs(float(shown[name]) - want) <= pixel, f"{name}: {shown[name]}, want {want} ± {pixel}")
+        part = truth.within(float(shown["from"]), float(shown["to"]))
+        check(0 < len(part) < len(truth.blocks), f"{len(part)} blocks in the part of the trace")
+        check_equal(int(page.data("#blocks")["drawn"]), len(part), "blocks in the part that is shown")
+        check_equal(float(shown["highest"]), truth.highest(float(shown["from"]), float(shown["to"])), "highest of the part")
         instant = page.data("#instant")["time"]
         page.pointer("#chart", ("move", left, 100), ("down",), ("up",), ("down",), ("up",))
         page.wait(f"document.getElementById('chart').dataset.to === '{whole['to']}'", "all of it again")
@@ -318,7 +324,7 @@ def test_instants_have_what_is_alive_and_their_difference(context):
             clicked = (x - MARGIN_LEFT) * pixel
             check(time <= clicked + pixel, f"instant at {time}, clicked at {clicked}")
             between = [block for block in truth.blocks for edge in (block["from"], block["until"]) if time < edge < clicked - pixel]
-            check(not between, f"instant at {time}, clicked at {clicked}, and meanwhile", between)
+            check(not between, f"instant at {time}, clicked at {clicked}, and {len(between)} changes between")
             totals.append(truth.alive(time))
         first, second = totals
         lines, then = truth.by(own_line, first), truth.by(own_line, second)

@@ -33,15 +33,23 @@ class Truth:
     def alive(self, time):
         return [block for block in self.blocks if block["from"] <= time < block["until"]]
 
-    def highest(self):
-        """Most bytes of rows at once."""
+    def highest(self, begin=0, end=FOREVER):
+        """Most bytes of rows at once, from one time to another."""
         changes = sorted([(block["from"], 1, block["held"]) for block in self.blocks]
                          + [(block["until"], 0, -block["held"]) for block in self.blocks if block["until"] < FOREVER])
         total = most = 0
-        for _, _, change in changes:
+        for time, _, change in changes:
+            if time > begin:
+                most = max(most, total)  # what was there when it began counts
+            if time > end:
+                break
             total += change
+        else:
             most = max(most, total)
         return most
+
+    def within(self, begin, end):
+        return [block for block in self.blocks if block["from"] <= end and block["until"] >= begin]
 
     def peak_by_tasks(self, after_last_use):
         changes = collections.Counter()
