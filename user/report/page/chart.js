@@ -1,6 +1,6 @@
 // Memory over time: areas by group, one above the other, bands of phases and steps over them.
 
-const CHART = {top: 34, bottom: 24, band: 10, step: 12}; // pixels; step: between marks of steps
+const CHART = {top: 34, bottom: 24, band: 10, step: 12, row: 18}; // pixels; step: between marks of steps; row: of labels
 const chart = {bins: null, picture: null, high: 1, drag: null, dragged: false, before: null};
 
 function chartHeight(bins) {
@@ -152,7 +152,8 @@ function drawStepMark(context, x, bottom) {
   context.globalAlpha = 1;
 }
 
-function drawMark(picture, coordinate, label, color, dash) {
+// A line through the plot; labels of each kind stand in a row of their own, as marks may lie close together.
+function drawMark(picture, coordinate, label, color, dash, row) {
   const {context, inner} = picture, x = Math.round(toX(coordinate, inner)) + 0.5;
   if (x < MARGIN.left - 1 || x > picture.width - MARGIN.right + 1)
     return;
@@ -168,27 +169,27 @@ function drawMark(picture, coordinate, label, color, dash) {
     const begin = right ? x + 5 : x - 11 - context.measureText(label).width, wide = context.measureText(label).width + 6;
     context.fillStyle = themeColor("card");
     context.globalAlpha = 0.85;
-    context.fillRect(begin - 1, CHART.top + 2, wide + 2, 17);
+    context.fillRect(begin - 1, CHART.top + 2 + row * CHART.row, wide + 2, CHART.row - 1);
     context.globalAlpha = 1;
     context.fillStyle = color;
     context.textAlign = "left";
     context.textBaseline = "top";
-    context.fillText(label, begin + 2, CHART.top + 4);
+    context.fillText(label, begin + 2, CHART.top + 4 + row * CHART.row);
   }
   context.restore();
 }
 
 function drawMarks(picture) {
   const {timeline, device, axis} = view, peak = timeline.peakInstant();
-  drawMark(picture, timeline.coordinateOf(peak, axis), `peak ${formatBytes(device.peak_bytes)}`, themeColor("fault"), []);
+  drawMark(picture, timeline.coordinateOf(peak, axis), `peak ${formatBytes(device.peak_bytes)}`, themeColor("fault"), [], 0);
   for (const event of view.rank.head.out_of_memory) {
     const time = event.time_ns - view.rank.head.first_time_ns;
     if (event.device === device.name)
-      drawMark(picture, axis === "time" ? time : timeline.taskOf(timeline.eventsUntil(time, timeline.time)), "out of memory", themeColor("fault"), [6, 3]);
+      drawMark(picture, axis === "time" ? time : timeline.taskOf(timeline.eventsUntil(time, timeline.time)), "out of memory", themeColor("fault"), [6, 3], 1);
   }
   view.instants.forEach((instant, index) => {
     if (instant !== null && (index || instant !== peak))
-      drawMark(picture, timeline.coordinateOf(instant, axis), index ? "second" : "first", themeColor("text"), [2, 3]);
+      drawMark(picture, timeline.coordinateOf(instant, axis), index ? "second" : "first", themeColor("text"), [2, 3], 2);
   });
 }
 
