@@ -21,7 +21,7 @@ ifeq ($(V),0)
   say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
 endif
 
-PACKAGES := libbpf libelf libzstd libxxhash yajl
+PACKAGES := libbpf libelf libzstd libxxhash yajl zlib
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS)
@@ -31,7 +31,7 @@ LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lZydis -lZycore -lst
 
 # Everything under user/ but the program itself is a library, which tests link too.
 SOURCES := $(wildcard user/*/*.c)
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/user/report/page.o
 BPF_SOURCES := $(wildcard bpf/*.bpf.c)
 BPF_OBJECTS := $(BPF_SOURCES:%.c=$(BUILD)/%.o)
 SKELETON := $(BUILD)/hdtrace.skel.h
@@ -80,6 +80,21 @@ $(BUILD)/user/containers/stb_ds.o: override CFLAGS += -fno-sanitize=undefined
 
 # Sources that use the BPF skeleton need it made first.
 $(filter $(BUILD)/user/attach/%,$(OBJECTS)): | $(SKELETON)
+
+# --- the page of report.html: one file of its sources, which becomes part of the program ---
+
+PAGE := user/report/page
+PAGE_SCRIPTS := $(addprefix $(PAGE)/,$(addsuffix .js,format data rank groups view timeline chart blocks filter detail \
+	instant treemap summary findings ranks main))
+
+# Each in the place of its mark. All scripts are one, so that they share one scope and nothing else has it.
+$(BUILD)/page.html: $(PAGE)/page.html $(PAGE)/style.css $(PAGE_SCRIPTS) $(FLAGS)
+	$(call say,PAGE)cat $(PAGE_SCRIPTS) >$@.js && sed -e '/<!-- style -->/{r $(PAGE)/style.css' -e 'd}' \
+		-e '/<!-- script -->/{r $@.js' -e 'd}' $(PAGE)/page.html >$@ && rm $@.js
+
+$(BUILD)/user/report/page.o: user/report/page.S $(BUILD)/page.html
+	@mkdir -p $(@D)
+	$(call say,AS)$(CC) $(CFLAGS) -DREPORT_PAGE='"$(BUILD)/page.html"' -c -o $@ $<
 
 # --- BPF: one object a file, linked into one, made a skeleton ------------------
 

@@ -70,6 +70,7 @@ e2e-sanitize:
 
 bench: all $(BENCH_PROGRAMS)
 	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
+	@$(PYTHON) tests/bench/page.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------
@@ -117,6 +118,7 @@ roots:
 
 check:
 	@scripts/setup --tests
+	@scripts/setup --browser
 	+@$(MAKE) --no-print-directory roots
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 

@@ -3,8 +3,9 @@
  * How long a long trace takes to become reports, and how much memory that needs:
  * a capture of a training job is written, then `hdtrace report` is run on it.
  *
- *     report_bench HDTRACE FOLDER [RECORDS]
+ *     report_bench HDTRACE FOLDER [RECORDS [irregular]]
  *
+ * `irregular`: times, sizes and addresses that no compression can guess.
  * Exit code 1: it failed, or took more than the project promises.
  */
 #include <errno.h>
@@ -32,6 +33,11 @@
 #define BLOCK_BYTES 4096
 #define FIRST_ADDRESS 0x7f0000000000
 #define PARAMETER 0x1000
+/* Of irregular traces: places far enough apart for the largest block at any offset. */
+#define PLACE_BYTES (1ull << 32)
+#define BLOCK_UNITS 4096
+#define UNIT_BYTES 512
+#define PAUSE_NS 20000
 #define CODE_ADDRESS 0x5600000000
 #define INSTRUCTIONS_AT 0x100 /* from a code object to its instructions */
 
@@ -43,6 +49,7 @@ struct trace {
 	struct capture_writer *writer;
 	uint64_t time_ns, stack;
 	size_t records;
+	bool irregular;
 	uint8_t flags;
 	bool stacks_sent[STACKS + 1];
 	int error; /* the first */
@@ -58,10 +65,32 @@ static double now(void)
 
 /* --- records ----------------------------------------------------------------------- */
 
+/* A number that looks like chance and is the same for the same value (the finalizer of splitmix64). */
+static uint64_t mixed(uint64_t value)
+{
+	value += 0x9e3779b97f4a7c15;
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+	value = (value ^ value >> 27) * 0x94d049bb133111eb;
+	return value ^ value >> 31;
+}
+
+/* The block that a layer of a step makes. */
+static uint64_t block_address(const struct trace *trace, size_t step, uint64_t layer)
+{
+	if (!trace->irregular)
+		return FIRST_ADDRESS + (layer + 1) * BLOCK_BYTES * 4;
+	return FIRST_ADDRESS + (layer + 1) * PLACE_BYTES + mixed(step << 8 | layer) % BLOCK_UNITS * UNIT_BYTES;
+}
+
+static uint64_t block_bytes(const struct trace *trace, uint64_t address)
+{
+	return trace->irregular ? (1 + mixed(address) % BLOCK_UNITS) * UNIT_BYTES : BLOCK_BYTES;
+}
+
 static struct event event_make(struct trace *trace, uint16_t kind, size_t size, uint8_t depth)
 {
 	return (struct event){
-		.time_ns = trace->time_ns += 1000,
+		.time_ns = trace->time_ns += trace->irregular ? 1 + mixed(trace->records) % PAUSE_NS : 1000,
 		.size = (uint32_t)size,
 		.thread_id = 1,
 		.kind = kind,
@@ -99,7 +128,7 @@ static void operator_add(
 		struct operator_event head;
 		struct tensor_argument tensors[2];
 		struct python_frame frames[STACK_FRAMES];
-	} record = {.tensors = {{.data = input, .bytes = BLOCK_BYTES}, {.data = PARAMETER, .bytes = 64}}};
+	} record = {.tensors = {{.data = input, .bytes = block_bytes(trace, input)}, {.data = PARAMETER, .bytes = 64}}};
 	uint16_t frames = depth ? 0 : frames_fill(trace, record.frames);
 
 	record.head.event = event_make(trace, EVENT_OPERATOR,
@@ -134,20 +163,23 @@ static void train_step(struct trace *trace, size_t step)
 	for (uint64_t layer = 0; layer < (uint64_t)2 * LAYERS; layer++) {
 		bool forward = layer < LAYERS;
 		uint64_t at = forward ? layer : 2 * LAYERS - 1 - layer;
-		uint64_t input = FIRST_ADDRESS + (at + 1) * BLOCK_BYTES * 4;
+		uint64_t input = block_address(trace, step, at), before = block_address(trace, step, at - 1);
+		uint64_t spare =
+			trace->irregular ? PLACE_BYTES / 4 : BLOCK_BYTES; /* from one block of a layer to the next */
+		uint64_t made = forward ? input : input + spare;
 
 		trace->stack = 1 + (step * 7 + layer) % STACKS;
 		trace->flags = EVENT_UNGUARDED | (forward ? 0 : EVENT_BACKWARD);
-		operator_add(trace, HOOK_CALL, 0, OPERATOR_MM, input - BLOCK_BYTES * 4);
-		operator_add(trace, HOOK_REDISPATCH, 1, OPERATOR_MM, input - BLOCK_BYTES * 4);
-		allocate(trace, 2, forward ? input : input + BLOCK_BYTES, BLOCK_BYTES);
-		allocate(trace, 2, input + 2 * BLOCK_BYTES, BLOCK_BYTES);
-		release(trace, 2, input + 2 * BLOCK_BYTES);
+		operator_add(trace, HOOK_CALL, 0, OPERATOR_MM, before);
+		operator_add(trace, HOOK_REDISPATCH, 1, OPERATOR_MM, before);
+		allocate(trace, 2, made, block_bytes(trace, made));
+		allocate(trace, 2, input + 2 * spare, block_bytes(trace, input + 2 * spare));
+		release(trace, 2, input + 2 * spare);
 		operator_add(trace, HOOK_REDISPATCH, 0, OPERATOR_ADD_, input);
 		if (forward)
 			continue;
 		release(trace, 0, input);
-		release(trace, 0, input + BLOCK_BYTES);
+		release(trace, 0, input + spare);
 	}
 }
 
@@ -171,9 +203,9 @@ static void codes_add(struct trace *trace)
 	}
 }
 
-static int capture_write(const char *path, size_t wanted, size_t *records, uint64_t *bytes)
+static int capture_write(const char *path, size_t wanted, bool irregular, size_t *records, uint64_t *bytes)
 {
-	struct trace trace = {.time_ns = 1000, .flags = EVENT_UNGUARDED};
+	struct trace trace = {.time_ns = 1000, .flags = EVENT_UNGUARDED, .irregular = irregular};
 	int error = capture_writer_open(path, &trace.writer);
 
 	if (error)
@@ -222,6 +254,7 @@ static int report_run(const char *program, const char *capture, const char *fold
 
 int main(int argc, char **argv)
 {
+	bool irregular = argc > 4 && !strcmp(argv[4], "irregular");
 	size_t wanted = argc > 3 ? strtoul(argv[3], NULL, 10) : RECORDS_DEFAULT, records = 0;
 	char *capture = NULL;
 	double seconds = 0;
@@ -230,11 +263,11 @@ int main(int argc, char **argv)
 	int error, status;
 
 	if (argc < 3 || asprintf(&capture, "%s/capture.hdt", argv[2]) < 0) {
-		fprintf(stderr, "usage: report_bench HDTRACE FOLDER [RECORDS]\n");
+		fprintf(stderr, "usage: report_bench HDTRACE FOLDER [RECORDS [irregular]]\n");
 		return 2;
 	}
 	mkdir(argv[2], 0777);
-	error = capture_write(capture, wanted, &records, &bytes);
+	error = capture_write(capture, wanted, irregular, &records, &bytes);
 	if (error) {
 		fprintf(stderr, "%s: %s\n", capture, strerror(-error));
 		free(capture);

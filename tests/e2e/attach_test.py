@@ -121,8 +121,8 @@ def test_run_gives_each_program_of_a_shell_a_rank(context):
     job = f"{PYTHON} {program_path('loop')} --steps 3 --pause 0"
     context.run(context.hdtrace, "run", "-o", context.path("out"), "--", "/bin/bash", "-c",
                 f"{job}; {job} & {job} & wait").check_code(COMPLETE)
-    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "job.json", "rank_0", "rank_1", "rank_2", "steps.csv"],
-                "the output folder")
+    check_equal(sorted(os.listdir(context.path("out"))),
+                ["capture.hdt", "job.json", "rank_0", "rank_1", "rank_2", "report.html", "steps.csv"], "the output folder")
     want = [task["node_name"] for task in context.report(rank=0).tasks]
     for rank in (1, 2):
         check_equal([task["node_name"] for task in context.report(rank=rank).tasks], want, f"operators of rank {rank}")
@@ -138,7 +138,7 @@ def test_run_survives_programs_that_end_at_once(context):
 @test
 def test_forked_children_are_no_ranks_and_a_limitation(context):
     report = context.trace_run(program_path("forking"))
-    check_equal(sorted(os.listdir(report.folder)), ["capture.hdt", "rank_0"], "the output folder")
+    check_equal(sorted(os.listdir(report.folder)), ["capture.hdt", "rank_0", "report.html"], "the output folder")
     check(any(line.startswith("3 children") for line in report.json["limitations"]),
           "no line about the children:", report.json["limitations"])
 
@@ -197,7 +197,8 @@ def test_several_pids_give_a_rank_each_in_order_of_pid(context):
     jobs = sorted([context.trained("loop"), context.trained("loop", "--optimizer", "adamw")], key=lambda job: job.pid)
     pids = ",".join(str(job.pid) for job in [jobs[1], jobs[0], jobs[1]])  # one twice
     context.start(context.hdtrace, "-p", pids, "-o", context.path("out"), "--steps", "4").check_code(COMPLETE)
-    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "job.json", "rank_0", "rank_1", "steps.csv"], "the output folder")
+    check_equal(sorted(os.listdir(context.path("out"))),
+                ["capture.hdt", "job.json", "rank_0", "rank_1", "report.html", "steps.csv"], "the output folder")
     for rank, job in enumerate(jobs):
         names = {task["node_name"] for task in context.report(rank=rank).tasks}
         check(names, f"no task of rank {rank}")

@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_is_told_by_name(context):
     context.wait_steps(job, 2)
     tracer = context.run(context.hdtrace, "-p", job.pid, "-d", "1", "-o", context.path("out")).check_code(COMPLETE)
     check("RANK is 4, which is not below WORLD_SIZE, 4" in tracer.err, "not told:", tracer.err)
-    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "rank_0"], "the output folder")
+    check_equal(sorted(os.listdir(context.path("out"))), ["capture.hdt", "rank_0", "report.html"], "the output folder")
 
 
 @test

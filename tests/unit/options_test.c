@@ -50,6 +50,10 @@ Test(formats, are_a_list_of_names)
 	cr_assert_eq(formats, REPORT_JSON);
 	cr_assert(formats_parse("json,csv", &formats));
 	cr_assert_eq(formats, REPORT_CSV | REPORT_JSON);
+	cr_assert(formats_parse("html", &formats));
+	cr_assert_eq(formats, REPORT_HTML);
+	cr_assert(formats_parse("csv,json,html", &formats));
+	cr_assert_eq(formats, REPORT_ALL);
 	cr_assert(formats_parse("csv,csv", &formats));
 	cr_assert_eq(formats, REPORT_CSV);
 }
@@ -57,7 +61,7 @@ Test(formats, are_a_list_of_names)
 Test(formats, that_are_unknown_are_refused)
 {
 	static const char *const texts[] = {
-		"", ",", "html", "csv,html", "csvx", "cs", "CSV", "csv json", ",csv", "csv,,json"};
+		"", ",", "htm", "csv,pdf", "csvx", "cs", "CSV", "csv json", ",csv", "csv,,json"};
 	unsigned int formats;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

@@ -109,7 +109,7 @@ bool formats_parse(const char *text, unsigned int *formats)
 	static const struct {
 		const char *name;
 		enum report_format format;
-	} names[] = {{"csv", REPORT_CSV}, {"json", REPORT_JSON}};
+	} names[] = {{"csv", REPORT_CSV}, {"json", REPORT_JSON}, {"html", REPORT_HTML}};
 
 	*formats = 0;
 	while (*text) {
@@ -144,7 +144,7 @@ error_t output_option_parse(int key, char *text, struct output_options *options,
 		return 0;
 	case KEY_FORMAT:
 		if (!formats_parse(text, &options->formats))
-			argp_error(state, "--format is csv, json or both with a comma, not %s", text);
+			argp_error(state, "--format is a list of csv, json and html with commas, not %s", text);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -226,18 +226,26 @@ static int job_file_write(const struct rank *const *ranks, size_t count, const c
 static int job_write(
 	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
 {
+	FILE *out = options->summary_to_stderr ? stderr : stdout;
+	bool several = count > 1; /* one alone needs no comparison */
 	int error = 0;
 
-	if (options->formats & REPORT_JSON)
+	if (several && options->formats & REPORT_JSON)
 		error = job_file_write(ranks, count, folder, "job.json", report_job_json);
-	if (!error && options->formats & REPORT_CSV)
+	if (!error && several && options->formats & REPORT_CSV)
 		error = job_file_write(ranks, count, folder, "steps.csv", report_job_steps_csv);
-	if (!error && !options->quiet)
-		report_job_summary(ranks, count, options->summary_to_stderr ? stderr : stdout);
+	if (!error && options->formats & REPORT_HTML)
+		error = job_file_write(ranks, count, folder, "report.html", report_job_html);
+	if (error || options->quiet)
+		return error;
+	if (several)
+		report_job_summary(ranks, count, out);
+	if (options->formats & REPORT_HTML)
+		fprintf(out, "page        %s/%s%sreport.html\n", folder, ranks[0]->job, *ranks[0]->job ? "/" : "");
 	return error;
 }
 
-/* Ranks come by job; one alone needs no comparison. */
+/* Ranks come by job. */
 static int jobs_write(const struct model *model, const char *folder, const struct output_options *options)
 {
 	size_t count = model_rank_count(model), first = 0;
@@ -249,8 +257,7 @@ static int jobs_write(const struct model *model, const char *folder, const struc
 	for (size_t index = 1; !error && index <= count; index++) {
 		if (index < count && !strcmp(ranks[index]->job, ranks[first]->job))
 			continue;
-		if (index - first > 1)
-			error = job_write(ranks + first, index - first, folder, options);
+		error = job_write(ranks + first, index - first, folder, options);
 		first = index;
 	}
 	arrfree(ranks);

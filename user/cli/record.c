@@ -42,7 +42,7 @@ struct arguments {
 			"devices to report: auto (accelerators, else the CPU), all, or names as cuda:0,cpu", 0},       \
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},                   \
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},                                 \
-		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},                                      \
+		{"format", KEY_FORMAT, "LIST", 0, "csv,json,html (default: all)", 0},                                  \
 		{"stats", KEY_STATS, NULL, 0, "print what the tracing cost", 0},                                       \
 		{"quiet", 'q', NULL, 0, "print errors only", 0},                                                       \
 	{                                                                                                              \

@@ -91,7 +91,7 @@ int verb_report(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{"output", 'o', "FOLDER", 0, "where the reports go (beside the capture)", 0},
-		{"format", KEY_FORMAT, "LIST", 0, "csv,json (default: both)", 0},
+		{"format", KEY_FORMAT, "LIST", 0, "csv,json,html (default: all)", 0},
 		{"device", KEY_DEVICE, "LIST", 0, "devices to report: auto, all, or names as cuda:0,cpu", 0},
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "containers/containers.h"
-#include "json_writer.h"
+#include "job_json.h"
 #include "output.h"
 #include "text.h"
 
@@ -194,7 +194,7 @@ static void put_peaks(struct json *json, const struct rank *const *ranks, size_t
 	json_object_end(json);
 }
 
-static void put_job(struct json *json, const struct rank *const *ranks, size_t count)
+void put_job(struct json *json, const struct rank *const *ranks, size_t count)
 {
 	json_object(json);
 	put_differing(json, ranks, count);

@@ -14,10 +14,12 @@
 #include "facts.h"
 #include "json_writer.h"
 #include "containers/containers.h"
+#include "limitations.h"
 #include "modules.h"
 #include "output.h"
 #include "segments.h"
 #include "text.h"
+#include "tree.h"
 
 #define SCHEMA_VERSION 3
 #define SMALL_BYTES (1ull << 20)
@@ -40,55 +42,6 @@ static const struct {
 	{"depth", LOSS_DEPTH}, {"ring_full", LOSS_RING_FULL}, {"stack", LOSS_STACK},
 	{"thread_state", LOSS_THREAD_STATE}};
 
-static const char *const LIMITATIONS[] = {
-	"Sizes are those of live blocks; what an allocator holds beside them is a total only (live.devices).",
-	"Memory from elsewhere is not in the totals: numpy and shared memory (live.externals), libraries.",
-	"Operators that reach a backend without a hook (custom, scripted) are seen by the operators inside.",
-	"stream_id is 0 on the CPU, and where the allocator has no USDT that tells the stream.",
-};
-
-#define LIMITATION_ATTACHED                                                                                            \
-	"The trace began while the job ran: blocks older than it are known where Python holds them, else from their "  \
-	"first use only, and not at all when they were not used."
-#define LIMITATION_OBJECTS                                                                                             \
-	"Modules and owners that lived for less time than it takes to read them have no name; parameters of scripted " \
-	"modules have no owner."
-#define LIMITATION_NO_OBJECTS                                                                                          \
-	"Python's objects were not read: modules are not named, and categories are known from phases and from "        \
-	"gradients being stored."
-#define LIMITATION_OBJECTS_CHANGED                                                                                     \
-	"When Python's objects were read last, they changed faster than they could be followed: owners may be "        \
-	"missing."
-#define LIMITATION_LITE                                                                                                \
-	"Traced at level lite: no users, Python stacks, phases, steps or categories; operators that make no storage "  \
-	"are left out, and those that raise are not told from others; sizes on devices are rounded up."
-#define LIMITATION_INFERENCE                                                                                           \
-	"Inference mode began while the hooks were those that do not see it: operators of its first moments are "      \
-	"missing (live.target.inference_gap_ns)."
-#define LIMITATION_PYTHON                                                                                              \
-	"This interpreter's frames could not be read: no Python stacks, files and lines, and no phases and steps "     \
-	"that "                                                                                                        \
-	"need them."
-#define LIMITATION_CHILDREN                                                                                            \
-	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
-#define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
-#define LIMITATION_WINDOW                                                                                              \
-	"Only a window of the trace was kept: before live.window.since_ns there are only the blocks that were alive "  \
-	"then and the operators that made them; tasks and steps count from these on, and earlier users are missing."
-#define LIMITATION_CUT_OFF "The capture was cut off: what happened after its last event is not known."
-#define LIMITATION_REUSED "Addresses were given out again without a free that was seen: those blocks end too late."
-#define LIMITATION_STACKS_CUT "Python stacks were cut to their innermost frames."
-#define LIMITATION_ARGUMENTS_CUT "Arguments of some operators are missing: users of blocks may be missing."
-
-#define LIMITATION_TOTALS                                                                                              \
-	"The allocator's totals of a device are not the sum of the blocks that were seen "                             \
-	"(live.devices: unexplained_totals)."
-#define LIMITATION_DEVICES "Memory of other devices was seen but is not in this report (live.devices; --device)."
-#define LIMITATION_ASYNC                                                                                               \
-	"The allocator back end is cudaMallocAsync: blocks are what the driver's pools gave to it, and what the "      \
-	"pools "                                                                                                       \
-	"hold beside them is not known."
-
 struct report {
 	struct json json;
 	const struct rank *rank;
@@ -96,30 +49,6 @@ struct report {
 	const char *pool_name;
 	char **stack_texts; /* for every stack, its text as JSON, made when first needed */
 };
-
-static yajl_val tree_of(const char *text)
-{
-	return text ? yajl_tree_parse(text, NULL, 0) : NULL;
-}
-
-static yajl_val tree_get(yajl_val tree, const char *key)
-{
-	const char *path[] = {key, NULL};
-
-	return tree ? yajl_tree_get(tree, path, yajl_t_any) : NULL;
-}
-
-static long long tree_number(yajl_val tree, const char *key)
-{
-	yajl_val value = tree_get(tree, key);
-
-	return YAJL_IS_INTEGER(value) ? YAJL_GET_INTEGER(value) : 0;
-}
-
-static const char *tree_text(yajl_val tree, const char *key)
-{
-	return YAJL_GET_STRING(tree_get(tree, key));
-}
 
 /* --- blocks ---------------------------------------------------------------------- */
 
@@ -377,79 +306,6 @@ static void put_metadata(struct report *report)
 	json_object_end(json);
 }
 
-static void put_children(struct json *json, yajl_val end)
-{
-	yajl_val count = tree_get(end, "forked_children");
-	char *text;
-
-	if (!YAJL_IS_INTEGER(count) || YAJL_GET_INTEGER(count) <= 0 ||
-		asprintf(&text, LIMITATION_CHILDREN, YAJL_GET_INTEGER(count)) < 0)
-		return;
-	json_text(json, text);
-	free(text);
-}
-
-static void put_device_limitations(struct report *report)
-{
-	const struct rank *rank = report->rank;
-	const char *allocator = tree_text(report->target, "device_allocator");
-	bool unexplained = false, others = false;
-
-	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
-		const struct device *device = &rank->devices[i];
-
-		unexplained |= device->reported && device->unexplained_totals;
-		others |= device->seen && !device->reported;
-	}
-	if (unexplained)
-		json_text(&report->json, LIMITATION_TOTALS);
-	if (others)
-		json_text(&report->json, LIMITATION_DEVICES);
-	if (allocator && !strcmp(allocator, "cudaMallocAsync"))
-		json_text(&report->json, LIMITATION_ASYNC);
-}
-
-static void put_limitations(struct report *report)
-{
-	struct json *json = &report->json;
-	const struct rank *rank = report->rank;
-	const char *level = tree_text(report->target, "level");
-	bool lost = false;
-
-	for (int reason = 0; reason < LOSS_REASONS; reason++)
-		lost |= rank->loss.lost[reason] > 0;
-	json_key(json, "limitations");
-	json_array(json);
-	for (size_t i = 0; i < sizeof(LIMITATIONS) / sizeof(*LIMITATIONS); i++)
-		json_text(json, LIMITATIONS[i]);
-	json_text(json, rank->owners_told ? LIMITATION_OBJECTS : LIMITATION_NO_OBJECTS);
-	if (YAJL_IS_FALSE(tree_get(report->end, "objects_whole")))
-		json_text(json, LIMITATION_OBJECTS_CHANGED);
-	if (!rank->from_start)
-		json_text(json, LIMITATION_ATTACHED);
-	if (level && !strcmp(level, "lite"))
-		json_text(json, LIMITATION_LITE);
-	if (tree_number(report->target, "inference_gap_ns") > 0)
-		json_text(json, LIMITATION_INFERENCE);
-	if (YAJL_IS_FALSE(tree_get(report->target, "python_stacks")))
-		json_text(json, LIMITATION_PYTHON);
-	if (lost)
-		json_text(json, LIMITATION_LOSSES);
-	if (rank->window.since_ns)
-		json_text(json, LIMITATION_WINDOW);
-	if (!rank->end_json)
-		json_text(json, LIMITATION_CUT_OFF);
-	put_children(json, report->end);
-	if (rank->reused_addresses)
-		json_text(json, LIMITATION_REUSED);
-	put_device_limitations(report);
-	if (rank->stacks_cut)
-		json_text(json, LIMITATION_STACKS_CUT);
-	if (rank->arguments_cut)
-		json_text(json, LIMITATION_ARGUMENTS_CUT);
-	json_array_end(json);
-}
-
 static void put_counts(struct json *json, const struct rank *rank)
 {
 	json_key(json, "counts");
@@ -652,7 +508,7 @@ static void put_report(struct report *report)
 
 	json_object(json);
 	put_devices(report);
-	put_limitations(report);
+	put_limitations(json, report->rank, report->target, report->end);
 	put_live(report);
 	put_blocks(report);
 	put_metadata(report);
@@ -680,7 +536,7 @@ static void put_error(struct report *report)
 	json_put_text(json, "message", message);
 	json_put_text(json, "type", "NothingObserved");
 	json_object_end(json);
-	put_limitations(report);
+	put_limitations(json, report->rank, report->target, report->end);
 	put_live(report);
 	put_metadata(report);
 	json_put_signed(json, "schema_version", SCHEMA_VERSION);

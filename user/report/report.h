@@ -32,7 +32,12 @@ int report_collectives_csv(const struct rank *rank, const struct report_options 
 /* Of a rank without any memory the JSON has status "error". */
 int report_memory_json(const struct rank *rank, const struct report_options *options, const char *path);
 
-enum report_format { REPORT_CSV = 1 << 0, REPORT_JSON = 1 << 1, REPORT_ALL = REPORT_CSV | REPORT_JSON };
+enum report_format {
+	REPORT_CSV = 1 << 0,
+	REPORT_JSON = 1 << 1,
+	REPORT_HTML = 1 << 2, /* a file of the job, not of its ranks */
+	REPORT_ALL = REPORT_CSV | REPORT_JSON | REPORT_HTML
+};
 
 /*
  * The files of a rank: FOLDER/rank_N/rank_N_memory.csv, _tasks.csv, _memory.json, and _steps.csv, _segments.csv
@@ -45,6 +50,8 @@ int report_rank(
 /* The ranks of one job, `count` of them, at least one. */
 int report_job_steps_csv(const struct rank *const *ranks, size_t count, const char *path);
 int report_job_json(const struct rank *const *ranks, size_t count, const char *path);
+/* One page of all of them, for a browser. */
+int report_job_html(const struct rank *const *ranks, size_t count, const char *path);
 int report_job_summary(const struct rank *const *ranks, size_t count, FILE *out);
 
 /* For people: at most 100 columns, aligned. */

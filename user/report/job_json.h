@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ranks of a job side by side, as a JSON object. */
+#ifndef HDTRACE_REPORT_JOB_JSON_H
+#define HDTRACE_REPORT_JOB_JSON_H
+
+#include "json_writer.h"
+#include "model/model.h"
+
+/* What job.json is. */
+void put_job(struct json *json, const struct rank *const *ranks, size_t count);
+
+#endif
