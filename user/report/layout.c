@@ -168,14 +168,15 @@ static void place_free(struct gaps *gaps, uint64_t place, uint64_t bytes)
 
 /* --- events in their order ----------------------------------------------------------- */
 
-struct change {
+/* A block begins or ends. */
+struct edge {
 	uint32_t order, block;
 	bool is_end;
 };
 
-static int change_compare(const void *left, const void *right)
+static int edge_compare(const void *left, const void *right)
 {
-	const struct change *a = left, *b = right;
+	const struct edge *a = left, *b = right;
 
 	if (a->order != b->order)
 		return a->order < b->order ? -1 : 1;
@@ -184,28 +185,28 @@ static int change_compare(const void *left, const void *right)
 	return (a->block > b->block) - (a->block < b->block);
 }
 
-static struct change *changes_of(const struct rank *rank)
+static struct edge *edges_of(const struct rank *rank)
 {
-	struct change *changes = NULL;
+	struct edge *edges = NULL;
 
 	for (uint32_t i = 0; i < arrlenu(rank->blocks); i++) {
 		const struct block *block = &rank->blocks[i];
-		struct change start = {block->first_order, i, false}, end = {block->last_order, i, true};
+		struct edge start = {block->first_order, i, false}, end = {block->last_order, i, true};
 
 		if (!block_held_bytes(block) || block->last_order <= block->first_order)
 			continue;
-		arrput(changes, start);
+		arrput(edges, start);
 		if (!block->persistent)
-			arrput(changes, end);
+			arrput(edges, end);
 	}
-	if (changes)
-		qsort(changes, arrlenu(changes), sizeof(*changes), change_compare);
-	return changes;
+	if (edges)
+		qsort(edges, arrlenu(edges), sizeof(*edges), edge_compare);
+	return edges;
 }
 
 uint64_t *layout_places(const struct rank *rank)
 {
-	struct change *changes = changes_of(rank);
+	struct edge *edges = edges_of(rank);
 	struct gaps *devices = NULL;
 	struct gap none = {0};
 	uint64_t *places = NULL;
@@ -216,19 +217,19 @@ uint64_t *layout_places(const struct rank *rank)
 		devices[i].random = RANDOM_SEED;
 		arrput(devices[i].nodes, none);
 	}
-	for (size_t i = 0; i < arrlenu(changes); i++) {
-		const struct block *block = &rank->blocks[changes[i].block];
+	for (size_t i = 0; i < arrlenu(edges); i++) {
+		const struct block *block = &rank->blocks[edges[i].block];
 
-		if (changes[i].is_end)
-			place_free(&devices[block->device], places[changes[i].block], block_held_bytes(block));
+		if (edges[i].is_end)
+			place_free(&devices[block->device], places[edges[i].block], block_held_bytes(block));
 		else
-			places[changes[i].block] = place_take(&devices[block->device], block_held_bytes(block));
+			places[edges[i].block] = place_take(&devices[block->device], block_held_bytes(block));
 	}
 	for (size_t i = 0; i < arrlenu(devices); i++) {
 		arrfree(devices[i].nodes);
 		arrfree(devices[i].unused);
 	}
 	arrfree(devices);
-	arrfree(changes);
+	arrfree(edges);
 	return places;
 }
