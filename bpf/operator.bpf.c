@@ -309,6 +309,17 @@ static __always_inline __u64 profiler_operator_find(const struct hit *hit, __u64
 	return name == PROFILER_NAMESPACE ? definition : 0;
 }
 
+#define CXX_STRING_BYTES 32 /* std::string of libstdc++ */
+
+static __always_inline void string_copy(char *text, __u32 size, __u64 string)
+{
+	__u64 data = 0;
+
+	text[0] = 0;
+	if (!READ_USER(data, string))
+		bpf_probe_read_user_str(text, size, (void *)data);
+}
+
 /*
  * invokeOperatorFromPython(hidden result, std::vector<std::shared_ptr<Operator>> const &, ...):
  * operators that do not exist in at::_ops. Only the profiler's are followed; of
@@ -351,6 +362,9 @@ int operator_invoked(struct pt_regs *context)
 	record->head.frame_count = (__u16)frame_count;
 	record->head.hook = HOOK_REDISPATCH;
 	record->definition = definition;
+	definition += hit.settings->definition_name;
+	string_copy(record->name, sizeof(record->name), definition);
+	string_copy(record->overload, sizeof(record->overload), definition + CXX_STRING_BYTES);
 	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
 		return 0;
 	if (!event_send(&hit, record, size) && frame_count)

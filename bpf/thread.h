@@ -51,7 +51,7 @@ struct python_position {
  */
 #define TENSORS_SIZE (EVENT_TENSORS_MAX * sizeof(struct tensor_argument))
 #define RECORD_TAIL_SIZE (TENSORS_SIZE + EVENT_FRAMES_MAX * sizeof(struct python_frame))
-#define RECORD_HEAD_SIZE sizeof(struct library_collective_event) /* the largest head with a tail */
+#define RECORD_HEAD_SIZE sizeof(struct invoked_event) /* the largest head with a tail */
 
 struct record_buffer {
 	__u8 head[RECORD_HEAD_SIZE];

@@ -407,13 +407,18 @@ struct gradient_event {
 	struct tensor_argument gradient;
 };
 
+#define INVOKED_NAME_BYTES 64
+#define INVOKED_OVERLOAD_BYTES 32
+
 /*
- * An operator outside at::_ops that Python invoked. Its name is read from the
- * target in user space, so that it can be given an index. Frames follow.
+ * An operator outside at::_ops that Python invoked. It has its name with it: the
+ * process may be gone before it could be read from user space. Frames follow.
  */
 struct invoked_event {
-	struct operator_event head; /* no tensors */
-	__u64 definition;           /* c10::OperatorDef */
+	struct operator_event head;            /* no tensors */
+	__u64 definition;                      /* c10::OperatorDef */
+	char name[INVOKED_NAME_BYTES];         /* "profiler::_record_function_enter", with its NUL */
+	char overload[INVOKED_OVERLOAD_BYTES]; /* "" often */
 };
 
 /* Copies of memory that belongs to a code object; each starts 8-byte aligned in the record. */
@@ -473,7 +478,7 @@ EVENT_ASSERT_SIZE(struct tensor_argument, 16);
 EVENT_ASSERT_SIZE(struct python_frame, 24);
 EVENT_ASSERT_SIZE(struct autograd_node, 8);
 EVENT_ASSERT_SIZE(struct operator_event, 56);
-EVENT_ASSERT_SIZE(struct invoked_event, 64);
+EVENT_ASSERT_SIZE(struct invoked_event, 160);
 EVENT_ASSERT_SIZE(struct code_event, 112);
 EVENT_ASSERT_SIZE(struct tensors_event, 32);
 EVENT_ASSERT_SIZE(struct allocate_event, 56);

@@ -3,7 +3,7 @@ import re
 
 from harness import COMPLETE, PYTHON, check, check_equal, program_path, test
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def check_variables(context):
@@ -40,7 +40,7 @@ def test_variables_that_hold_tensors_have_their_names_in_the_latest_version(cont
 def check_peaks(context):
     """Each round is a new peak; all objects are looked at every few seconds only, fifty times what that takes."""
     process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--",
-                          *context.command(PYTHON, program_path("passing"), str(ROUNDS), "0.8"))
+                          *context.command(PYTHON, program_path("passing"), str(ROUNDS), "2"))
     check_equal(process.code, COMPLETE, f"exit code: {process}")
     held = re.findall(r"^held (\S+) (\d+) (.*)$", process.out, re.M)
     check_equal(len(held), ROUNDS, "rounds")

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Operators that are known by the address of their definition only. Their name
- * is read out of the target once, they get the next free index, and the record
- * becomes that of an ordinary operator.
+ * Operators that are known by the address of their definition only. They get the
+ * next free index, and the record becomes that of an ordinary operator.
  */
 #include "record/session.h"
 
@@ -14,38 +13,24 @@
 #include <hdtrace/capture.h>
 
 #include "containers/containers.h"
-#include "target/memory.h"
 
-#define NAME_BYTES_MAX 256
-#define STRING_BYTES 32 /* std::string of libstdc++: pointer, length, 16 bytes in place */
-
-struct remote_string {
-	uint64_t data, length;
-};
-
-static bool string_read(const struct target *target, uint64_t address, char text[NAME_BYTES_MAX])
-{
-	struct remote_string string;
-
-	if (memory_read(target->process.pid, address, &string, sizeof(string)) || string.length >= NAME_BYTES_MAX)
-		return false;
-	text[string.length] = '\0';
-	return !string.length || !memory_read(target->process.pid, string.data, text, string.length);
-}
+#define NO_OVERLOAD "default"
 
 /* "profiler::_record_function_enter" and "" -> "profiler._record_function_enter.default", to be freed. */
-static char *name_read(const struct target *target, uint64_t definition)
+static char *name_of(const struct invoked_event *record)
 {
-	uint64_t address = definition + target->settings.definition_name;
-	char name[NAME_BYTES_MAX], overload[NAME_BYTES_MAX], *separator, *text;
+	char *name = strndup(record->name, sizeof(record->name)), *separator = name ? strstr(name, "::") : NULL;
+	int overload = (int)strnlen(record->overload, sizeof(record->overload));
+	char *text = NULL;
 
-	if (!string_read(target, address, name) || !string_read(target, address + STRING_BYTES, overload))
-		return NULL;
-	separator = strstr(name, "::");
-	if (!separator)
-		return NULL;
-	*separator = '\0';
-	return asprintf(&text, "%s.%s.%s", name, separator + 2, *overload ? overload : "default") < 0 ? NULL : text;
+	if (separator) {
+		*separator = '\0';
+		if (asprintf(&text, "%s.%s.%.*s", name, separator + 2, overload ? overload : (int)strlen(NO_OVERLOAD),
+			    overload ? record->overload : NO_OVERLOAD) < 0)
+			text = NULL;
+	}
+	free(name);
+	return text;
 }
 
 static uint32_t name_flags(const char *name)
@@ -57,21 +42,21 @@ static uint32_t name_flags(const char *name)
 	return 0;
 }
 
-/* The index of a definition's name, a negative errno when it cannot be read. */
-static int definition_index(struct session *session, struct target *target, uint64_t definition)
+/* The index of a definition's name, a negative errno when it has none. */
+static int definition_index(struct session *session, struct target *target, const struct invoked_event *record)
 {
-	ptrdiff_t at = hmgeti(target->invoked, definition);
+	ptrdiff_t at = hmgeti(target->invoked, record->definition);
 	int index = -ENOENT;
 	char *name;
 
 	if (at >= 0)
 		return target->invoked[at].value;
-	name = name_read(target, definition);
+	name = name_of(record);
 	if (name)
 		index = target_name_add(session, target, name, name_flags(name));
 	free(name);
 	if (index >= 0)
-		hmput(target->invoked, definition, (uint16_t)index);
+		hmput(target->invoked, record->definition, (uint16_t)index);
 	return index;
 }
 
@@ -79,7 +64,7 @@ const struct event *invoked_translate(struct session *session, struct target *ta
 	const struct invoked_event *record, struct operator_buffer *buffer)
 {
 	size_t frames = record->head.frame_count * sizeof(struct python_frame);
-	int index = definition_index(session, target, record->definition);
+	int index = definition_index(session, target, record);
 
 	if (index < 0 || record->head.frame_count > EVENT_FRAMES_MAX)
 		return NULL;
