@@ -80,17 +80,73 @@ static void pool_add(struct standin_pool *pool, int64_t bytes)
 		pool->used_bytes_high = pool->used_bytes;
 }
 
+/*
+ * Addresses are given out one behind the other, and again in the order in which they
+ * came back: two runs of a job get the same, whatever else the process maps meanwhile.
+ */
+#define RANGE_BYTES ((size_t)4 << 40)
+
+struct span {
+	struct span *next;
+	char *address;
+	size_t bytes;
+};
+
+static struct span *free_spans;
+static char *range_next, *range_end;
+
+static int range_reserve(void)
+{
+	char *range = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (range == MAP_FAILED)
+		return -1;
+	range_next = range;
+	range_end = range + RANGE_BYTES;
+	return 0;
+}
+
+/* A span that came back, else a new one; NULL: there is none left. The lock is held. */
+static char *span_take(size_t bytes, size_t alignment)
+{
+	for (struct span **place = &free_spans; *place; place = &(*place)->next) {
+		struct span *span = *place;
+		if (span->bytes != bytes || (uintptr_t)span->address % alignment)
+			continue;
+		char *address = span->address;
+		*place = span->next;
+		free(span);
+		return address;
+	}
+	if (!range_next && range_reserve())
+		return NULL;
+	char *address = range_next + (alignment - (uintptr_t)range_next % alignment) % alignment;
+	if ((size_t)(range_end - address) < bytes)
+		return NULL;
+	range_next = address + bytes;
+	return address;
+}
+
 static void *map_aligned(size_t bytes, size_t alignment)
 {
-	char *mapped = mmap(
-		NULL, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (mapped == MAP_FAILED)
+	pthread_mutex_lock(&lock);
+	char *address = span_take(bytes, alignment);
+	pthread_mutex_unlock(&lock);
+	if (!address || mprotect(address, bytes, PROT_READ | PROT_WRITE))
 		return NULL;
-	size_t before = (alignment - (uintptr_t)mapped % alignment) % alignment;
-	if (before)
-		munmap(mapped, before);
-	munmap(mapped + before + bytes, alignment - before);
-	return mapped + before;
+	return address;
+}
+
+static void unmap(char *address, size_t bytes)
+{
+	struct span *span = malloc(sizeof(*span));
+	if (!span)
+		abort();
+	mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	*span = (struct span){.address = address, .bytes = bytes};
+	pthread_mutex_lock(&lock);
+	span->next = free_spans;
+	free_spans = span;
+	pthread_mutex_unlock(&lock);
 }
 
 static void remember(struct standin_memory memory)
@@ -152,7 +208,7 @@ EXPORT int standin_release(void *address, unsigned kinds)
 	if (!memory)
 		return -1;
 	if (!memory->registered)
-		munmap(memory->address, memory->bytes);
+		unmap(memory->address, memory->bytes);
 	free(memory);
 	return 0;
 }
