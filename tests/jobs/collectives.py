@@ -100,7 +100,8 @@ def work(backend, folder):
     functional(log, device, size)
     log.write("barrier")
     distributed.barrier()
-    distributed.destroy_process_group()
+    # A program of PyTorch 2.6 that used functional collectives hangs at its end now and then, traced or not.
+    os._exit(0)
 
 
 if __name__ == "__main__":
