@@ -138,16 +138,16 @@ struct thread_state {
 	struct call_frame collective; /* the last one that the thread began, of `group` */
 	struct call_frame bucket;     /* Reducer::all_reduce_bucket */
 	__u64 group;
+	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
+	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
+	__u64 stacks_sent[STACK_CACHE_SIZE];
+
+	struct pending_segment pending;
 	struct pending_communicator communicator;
 	/* Arguments of a library's call by place + 1, which is so much as an index less 1; 0 where there is none. */
 	__u64 library_words[LIBRARY_WORDS];
 	__u32 library_groups; /* group calls of the thread so far */
 	__u32 library_depth;  /* of those that are open */
-	__u64 python_holder;  /* address of the word that held the innermost frame at the last look */
-	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
-	__u64 stacks_sent[STACK_CACHE_SIZE];
-
-	struct pending_segment pending;
 	__u64 python_block[PYTHON_BLOCK_BYTES / sizeof(__u64)];
 	struct arguments_state arguments;
 	__u32 tensor_count; /* in the record's tail */
