@@ -51,8 +51,7 @@ static __noinline int allocation_send_with_stack(struct pt_regs *context, struct
 	record->event.flags = flags;
 	record->stack = stack;
 	record->frame_count = (__u16)frame_count;
-	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
-		python_stack_forget(hit, stack);
+	event_send_with_frames(hit, record, sizeof(*record), size, frame_count, stack);
 	return 0;
 }
 
@@ -160,8 +159,7 @@ static __noinline int device_allocation_send_with_stack(struct pt_regs *context,
 	record->event.flags = flags;
 	record->stack = stack;
 	record->frame_count = (__u16)frame_count;
-	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
-		python_stack_forget(hit, stack);
+	event_send_with_frames(hit, record, sizeof(*record), size, frame_count, stack);
 	return 0;
 }
 

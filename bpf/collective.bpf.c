@@ -177,8 +177,7 @@ static __noinline int collective_send(struct hit *hit, __u32 operator_)
 	record->stack = stack;
 	record->frame_count = (__u16)frame_count;
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
-	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
-		python_stack_forget(hit, stack);
+	event_send_with_frames(hit, record, sizeof(*record), size, frame_count, stack);
 	return 0;
 }
 

@@ -142,10 +142,7 @@ static __noinline int operator_send(struct pt_regs *context, struct hit *hit,
 		record->evaluated = thread->evaluated;
 	record->tensor_count = (__u16)thread->tensor_count;
 	record->frame_count = (__u16)frame_count;
-	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
-		return 0;
-	if (!event_send(hit, record, size) && frame_count)
-		python_stack_forget(hit, frame->stack);
+	event_send_with_frames(hit, record, sizeof(*record), size, frame_count, frame->stack);
 	if (total > EVENT_TENSORS_MAX)
 		bpf_loop(TENSORS_TOTAL_MAX / EVENT_TENSORS_MAX, tensors_send, &walk, 0);
 	return 0;
@@ -365,10 +362,7 @@ int operator_invoked(struct pt_regs *context)
 	definition += hit.settings->definition_name;
 	string_copy(record->name, sizeof(record->name), definition);
 	string_copy(record->overload, sizeof(record->overload), definition + CXX_STRING_BYTES);
-	if (size > sizeof(*record) + RECORD_TAIL_SIZE)
-		return 0;
-	if (!event_send(&hit, record, size) && frame_count)
-		python_stack_forget(&hit, frame->stack);
+	event_send_with_frames(&hit, record, sizeof(*record), size, frame_count, frame->stack);
 	return 0;
 }
 

@@ -145,8 +145,7 @@ int memory_exhausted(struct pt_regs *context)
 	record->device_type = (__u8)arch_register(context, 3);
 	record->device_index = (__u8)(arch_register(context, 3) >> 8);
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
-	if (size <= sizeof(*record) + RECORD_TAIL_SIZE && !event_send(&hit, record, size) && frame_count)
-		python_stack_forget(&hit, stack);
+	event_send_with_frames(&hit, record, sizeof(*record), size, frame_count, stack);
 	return 0;
 }
 

@@ -270,7 +270,6 @@ static __noinline __u32 python_stack_read(struct hit *hit, __u32 offset, __u64 *
 	return walk.count;
 }
 
-/* The record that carried the frames was lost: they must be sent again. */
 static __always_inline void python_stack_forget(struct hit *hit, __u64 identity)
 {
 	__u64 slot = identity >> 32;
@@ -278,6 +277,17 @@ static __always_inline void python_stack_forget(struct hit *hit, __u64 identity)
 	asm volatile("" : "+r"(slot));
 	slot &= STACK_CACHE_SIZE - 1;
 	hit->thread->stacks_sent[slot] = 0;
+}
+
+/*
+ * Send a record with what stands in its tail, frames of that stack among it. When
+ * it is lost, the frames must be sent again.
+ */
+static __always_inline void event_send_with_frames(
+	struct hit *hit, void *record, __u64 head_size, __u64 size, __u32 frame_count, __u64 identity)
+{
+	if (size <= head_size + RECORD_TAIL_SIZE && !event_send(hit, record, size) && frame_count)
+		python_stack_forget(hit, identity);
 }
 
 #endif

@@ -44,6 +44,8 @@ def check_steps(report):
     steps = report.steps
     completed = max((int(task["step"]) for task in report.tasks), default=0)
     check(not steps or completed <= len(steps) <= completed + 2, f"{len(steps)} rows of steps, tasks know {completed} complete ones")
+    check(all(step["complete"] == "1" for step in steps[:-1]), "a step before the last one is not complete")
+    check(len(steps) < completed + 2 or steps[completed]["complete"] == "1", "two steps after the last one with a task are open")
     for place, step in enumerate(steps):
         check_equal(int(step["step"]), place, "step")
         tasks = [task for task in report.tasks if int(task["step"]) == place and task["task_name"] != "initialization"]

@@ -509,14 +509,10 @@ static void nodes_plan(struct library_plan *torch_cpu)
 			"how autograd numbers its nodes cannot be told");
 }
 
-int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
+static int torch_plan(struct library_plan *torch_cpu, const struct library_plan *c10)
 {
-	int error;
+	int error = layout_plan(torch_cpu, c10);
 
-	if (torch_cpu->torch_planned || elf_file_machine(torch_cpu->elf) != ELF_MACHINE_X86_64)
-		return 0;
-	torch_cpu->torch_planned = true;
-	error = layout_plan(torch_cpu, c10);
 	if (error || !torch_cpu->torch)
 		return error;
 	if (elf_file_tls_got(torch_cpu->elf, KEYS_SYMBOL, &torch_cpu->keys_got))
@@ -531,6 +527,15 @@ int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c
 	if (!error)
 		layout_tell(torch_cpu);
 	return error;
+}
+
+int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
+{
+	if (!torch_cpu->torch_planned && elf_file_machine(torch_cpu->elf) == ELF_MACHINE_X86_64) {
+		torch_cpu->torch_planned = true;
+		torch_cpu->torch_error = torch_plan(torch_cpu, c10);
+	}
+	return torch_cpu->torch_error;
 }
 
 /* --- PyTorch in a process ------------------------------------------------------------ */

@@ -51,6 +51,7 @@ struct hook_set {
 struct library_plan {
 	enum library_role role;
 	bool torch_planned; /* torch_plan_make was here */
+	int torch_error;    /* what it returned */
 	bool open_mpi;      /* of LIBRARY_MPI: Open MPI's, else as MPICH's */
 	char *build_id;
 	struct elf_file *elf;
@@ -80,7 +81,7 @@ struct library_plan {
 int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
 /*
  * Add layouts and operators to the plan of libtorch_cpu, which takes the libc10
- * that is mapped with it; nothing when that was done already.
+ * that is mapped with it; when that was done already, what came of it.
  */
 int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10);
 /* Fill the plain set of hooks, which is made only where it is needed: the target is importing meanwhile. */

@@ -179,7 +179,8 @@ static void step_counter_take(void *context, const struct event *record)
 	session_tell(session, "steps can no longer be counted (%s): end the trace by an interrupt", strerror(-error));
 }
 
-int session_capture_open(struct session *session)
+/* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
+static int session_capture_open(struct session *session)
 {
 	const char *path = session->options->capture_path;
 	int error;

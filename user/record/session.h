@@ -127,8 +127,6 @@ void capture_check(struct session *session, struct target *target, int error);
 void session_keep(struct session *session, struct target *target, const struct event *record);
 void session_keep_code(struct session *session, struct target *target, const struct python_code *code);
 void session_keep_losses(struct session *session);
-/* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
-int session_capture_open(struct session *session);
 /* Give a name that is no operator's of at::_ops an index of its own; a negative errno when there is no room. */
 int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags);
 int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */

@@ -73,6 +73,7 @@ static int folder_plan(struct session *session, const char *folder)
 	static const enum library_role roles[] = {
 		LIBRARY_C10, LIBRARY_TORCH_CPU, LIBRARY_TORCH_PYTHON, LIBRARY_C10_CUDA, LIBRARY_TORCH_CUDA};
 	struct library_plan *plans[LIBRARY_ROLES] = {0};
+	int error;
 
 	for (size_t index = 0; index < sizeof(roles) / sizeof(roles[0]); index++) {
 		char *path;
@@ -84,7 +85,9 @@ static int folder_plan(struct session *session, const char *folder)
 	}
 	if (!plans[LIBRARY_C10] || !plans[LIBRARY_TORCH_CPU])
 		return 0;
-	return torch_plan_make(plans[LIBRARY_TORCH_CPU], plans[LIBRARY_C10]);
+	error = torch_plan_make(plans[LIBRARY_TORCH_CPU], plans[LIBRARY_C10]);
+	/* What is wrong with a library matters when it is mapped, and is told then. */
+	return error == -ENOMEM ? error : 0;
 }
 
 static int prefix_plan(struct session *session, const char *prefix)

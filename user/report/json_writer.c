@@ -201,10 +201,13 @@ void json_put_unsigned(struct json *json, const char *key, uint64_t value)
 	json_unsigned(json, value);
 }
 
-void json_put_tree(struct json *json, const char *key, yajl_val value)
+void json_put_unsigned_if(struct json *json, const char *key, bool known, uint64_t value)
 {
 	json_key(json, key);
-	json_tree(json, value);
+	if (known)
+		json_unsigned(json, value);
+	else
+		json_null(json);
 }
 
 /* --- trees --------------------------------------------------------------------- */
@@ -268,7 +271,8 @@ static void tree_write(struct json *json, yajl_val value, int depth)
 		json_null(json);
 }
 
-void json_tree(struct json *json, yajl_val value)
+void json_put_tree(struct json *json, const char *key, yajl_val value)
 {
+	json_key(json, key);
 	tree_write(json, value, 0);
 }

@@ -39,8 +39,6 @@ void json_boolean(struct json *json, bool value);
 void json_null(struct json *json);
 /* A value that is JSON already. */
 void json_raw(struct json *json, const char *text, size_t length);
-/* Any value of a parsed text, keys sorted; NULL and what is nested too deeply: null. */
-void json_tree(struct json *json, yajl_val value);
 
 /* "key": [ — false, and the array is whole, when it is to have no elements; else json_array_end ends it. */
 bool json_list(struct json *json, const char *key, size_t count);
@@ -48,6 +46,9 @@ bool json_list(struct json *json, const char *key, size_t count);
 void json_put_text(struct json *json, const char *key, const char *text);
 void json_put_signed(struct json *json, const char *key, int64_t value);
 void json_put_unsigned(struct json *json, const char *key, uint64_t value);
+/* null where it is not known. */
+void json_put_unsigned_if(struct json *json, const char *key, bool known, uint64_t value);
+/* Any value of a parsed text, keys sorted; NULL and what is nested too deeply: null. */
 void json_put_tree(struct json *json, const char *key, yajl_val value);
 
 #endif

@@ -92,11 +92,7 @@ static void put_block_times(struct json *json, const struct block *block)
 {
 	if (block->end_plot != PLOT_NONE)
 		put_plot(json, "end_plot_time_stamp", block_end_task(block), block->end_plot);
-	json_key(json, "end_time_ns");
-	if (block->persistent)
-		json_null(json);
-	else
-		json_unsigned(json, block->end_time_ns);
+	json_put_unsigned_if(json, "end_time_ns", !block->persistent, block->end_time_ns);
 	json_put_signed(json, "end_time_stamp", block->end);
 }
 
@@ -104,11 +100,7 @@ static void put_block_times(struct json *json, const struct block *block)
 static void put_forward(struct report *report, const struct operator_run *forward)
 {
 	put_stack(report, "forward_stack", forward->stack);
-	json_key(&report->json, "forward_task");
-	if (forward->task == TASK_NONE)
-		json_null(&report->json);
-	else
-		json_signed(&report->json, forward->task);
+	json_put_unsigned_if(&report->json, "forward_task", forward->task != TASK_NONE, (uint64_t)forward->task);
 }
 
 static void put_block(struct report *report, const struct block *block)
@@ -120,11 +112,7 @@ static void put_block(struct report *report, const struct block *block)
 	json_object(json);
 	json_put_unsigned(json, "actual_peak_memory", block->peak_bytes);
 	json_put_unsigned(json, "actual_used_memory", block->used_bytes);
-	json_key(json, "allocated_bytes");
-	if (block->allocated_bytes)
-		json_unsigned(json, block->allocated_bytes);
-	else
-		json_null(json);
+	json_put_unsigned_if(json, "allocated_bytes", block->allocated_bytes, block->allocated_bytes);
 	json_put_text(json, "device", report->rank->devices[block->device].name);
 	put_address(json, "device_addr", block->address);
 	put_block_times(json, block);
@@ -137,11 +125,7 @@ static void put_block(struct report *report, const struct block *block)
 	json_put_signed(json, "is_small", block->bytes < SMALL_BYTES);
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
 	json_put_text(json, "node_name", report->rank->operator_names[block->name]);
-	json_key(json, "owner");
-	if (*block->owner)
-		json_text(json, block->owner);
-	else
-		json_null(json);
+	json_put_text(json, "owner", *block->owner ? block->owner : NULL);
 	json_put_text(json, "pool_type", report->pool_name);
 	json_key(json, "preexisting");
 	json_boolean(json, block->preexisting);
@@ -382,11 +366,7 @@ static void put_peak(struct json *json, const struct rank *rank, const struct de
 	json_key(json, "peak");
 	json_object(json);
 	json_put_text(json, "node_name", run ? rank->operator_names[run->name] : NULL);
-	json_key(json, "task");
-	if (run && run->task != TASK_NONE)
-		json_signed(json, run->task);
-	else
-		json_null(json);
+	json_put_unsigned_if(json, "task", run && run->task != TASK_NONE, run ? (uint64_t)run->task : 0);
 	json_put_text(json, "task_name", run ? phase_name(run->phase) : NULL);
 	json_put_unsigned(json, "time_ns", device ? device->peak_time_ns : 0);
 	json_object_end(json);
@@ -405,16 +385,6 @@ static void put_streams(struct json *json, const struct device *device)
 	json_array_end(json);
 }
 
-/* A number that only an allocator with totals tells, else null. */
-static void put_total(struct json *json, const char *key, const struct device *device, uint64_t bytes)
-{
-	json_key(json, key);
-	if (device->has_totals)
-		json_unsigned(json, bytes);
-	else
-		json_null(json);
-}
-
 static void put_live_devices(struct json *json, const struct rank *rank)
 {
 	json_key(json, "devices");
@@ -424,7 +394,7 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 
 		json_key(json, device->name);
 		json_object(json);
-		put_total(json, "older_bytes", device, device->older_bytes);
+		json_put_unsigned_if(json, "older_bytes", device->has_totals, device->older_bytes);
 		json_put_unsigned(json, "older_known_bytes", device->older_known_bytes);
 		json_put_unsigned(json, "outside_bytes", device->outside_bytes);
 		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
@@ -432,8 +402,8 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 			put_peak(json, rank, device);
 		json_key(json, "reported");
 		json_boolean(json, device->reported);
-		put_total(json, "reserved_bytes", device, device->reserved_bytes);
-		put_total(json, "reserved_peak_bytes", device, device->reserved_peak_bytes);
+		json_put_unsigned_if(json, "reserved_bytes", device->has_totals, device->reserved_bytes);
+		json_put_unsigned_if(json, "reserved_peak_bytes", device->has_totals, device->reserved_peak_bytes);
 		json_put_unsigned(json, "segment_bytes", device->segment_bytes);
 		json_put_unsigned(json, "segment_peak_bytes", device->segment_peak_bytes);
 		put_streams(json, device);

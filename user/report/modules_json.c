@@ -40,16 +40,6 @@ static void put_states(struct json *json, const struct rank *rank, const struct 
 	json_object_end(json);
 }
 
-/* A number that only a call tells, else null. */
-static void put_of_call(struct json *json, const char *key, const struct module_total *module, uint64_t number)
-{
-	json_key(json, key);
-	if (module->calls)
-		json_unsigned(json, number);
-	else
-		json_null(json);
-}
-
 void put_modules(struct json *json, const struct rank *rank)
 {
 	struct module_total *modules = modules_total(rank);
@@ -65,10 +55,10 @@ void put_modules(struct json *json, const struct rank *rank)
 		json_put_unsigned(json, "buffer_bytes", modules[i].buffer_bytes);
 		json_put_unsigned(json, "calls", modules[i].calls);
 		json_put_text(json, "fqn", modules[i].name);
-		put_of_call(json, "input_bytes", &modules[i], modules[i].input_bytes);
+		json_put_unsigned_if(json, "input_bytes", modules[i].calls, modules[i].input_bytes);
 		json_put_unsigned(json, "local_peak_bytes", modules[i].local_peak_bytes);
 		json_put_unsigned(json, "operators", modules[i].operators);
-		put_of_call(json, "output_bytes", &modules[i], modules[i].output_bytes);
+		json_put_unsigned_if(json, "output_bytes", modules[i].calls, modules[i].output_bytes);
 		json_put_unsigned(json, "parameter_bytes", modules[i].parameter_bytes);
 		put_states(json, rank, &modules[i]);
 		json_object_end(json);

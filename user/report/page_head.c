@@ -63,11 +63,7 @@ static void put_peak_maker(struct json *json, const struct rank *rank, const str
 	json_put_unsigned(json, "phase", run->phase);
 	json_put_unsigned(json, "stack", run->stack);
 	json_put_unsigned(json, "step", run->step);
-	json_key(json, "task");
-	if (run->task == TASK_NONE)
-		json_null(json);
-	else
-		json_signed(json, run->task);
+	json_put_unsigned_if(json, "task", run->task != TASK_NONE, (uint64_t)run->task);
 	json_object_end(json);
 }
 

@@ -255,32 +255,25 @@ static void put_holding_modules(struct json *json, const struct holders *holders
 	json_array_end(json);
 }
 
-static void put_number_or_null(struct json *json, const char *key, uint64_t value, bool known)
-{
-	json_key(json, key);
-	if (known)
-		json_unsigned(json, value);
-	else
-		json_null(json);
-}
-
 static void put_out_of_memory(struct json *json, const struct rank *rank, const struct out_of_memory *exhausted)
 {
 	bool known = exhausted->largest_gap != UINT64_MAX;
 	uint64_t missing = known ? exhausted->bytes - exhausted->largest_gap : exhausted->bytes;
 	struct holders holders;
+	size_t enough;
 
 	holders_find(rank, exhausted->device, exhausted->order, &holders);
+	enough = holders_enough(&holders, missing);
 	json_object(json);
 	json_put_unsigned(json, "allocated_bytes", exhausted->allocated_bytes);
 	put_holding_blocks(json, rank, &holders);
-	put_number_or_null(json, "blocks_enough", holders_enough(&holders, missing), holders_enough(&holders, missing));
+	json_put_unsigned_if(json, "blocks_enough", enough, enough);
 	put_holding_categories(json, &holders);
 	put_device(json, rank, exhausted->device);
 	put_place(json, stack_leaf(&rank->stacks[exhausted->stack]));
-	put_number_or_null(json, "largest_gap_bytes", exhausted->largest_gap, known);
+	json_put_unsigned_if(json, "largest_gap_bytes", known, exhausted->largest_gap);
 	put_holding_lines(json, &holders);
-	put_number_or_null(json, "missing_bytes", missing, known);
+	json_put_unsigned_if(json, "missing_bytes", known, missing);
 	put_holding_modules(json, &holders);
 	json_put_text(json, "node_name", exhausted_name(rank, exhausted));
 	json_put_unsigned(json, "requested_bytes", exhausted->bytes);
