@@ -1,5 +1,7 @@
 """Attaching to processes that already run, and to libraries that come later."""
+import importlib.util
 import os
+import re
 import shutil
 import time
 
@@ -235,3 +237,45 @@ def test_output_and_exit_code_are_those_of_an_untraced_run(context):
     traced = context.run(context.hdtrace, "run", "-q", "-o", context.path("out"), "--", "/usr/bin/python3", *arguments)
     check_equal((plain.code, traced.code), (7, 7), "exit codes untraced, traced")
     check(traced.out == plain.out, f"output differs: {plain} {traced}")
+
+
+AHEAD = r"^hdtrace: (\S+): PyTorch is looked at before it is loaded$"
+
+
+def looked_at(context, *command):
+    """Folders of the PyTorch that a command was expected to load, and the messages of its trace."""
+    process = context.run(context.hdtrace, "run", "--verbose", "-o", context.path("out"), "--", *command,
+                          environment={"PATH": os.path.dirname(PYTHON) + ":/bin"})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    check(context.report().tasks, "nothing was traced")
+    return re.findall(AHEAD, process.err, re.MULTILINE), process.err
+
+
+@test
+def test_pytorch_of_a_command_is_looked_at_before_it_starts(context):
+    loaded = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")
+    script = context.path("script")
+    with open(script, "w", encoding="utf-8") as out:
+        out.write(f"#!/usr/bin/env -S {PYTHON}\nimport torch\ntorch.ones(1000)\n")
+    os.chmod(script, 0o755)
+    for command in ([PYTHON, script], [script], ["/bin/sh", "-c", f"{PYTHON} {script}"]):
+        folders, _ = looked_at(context, *command)
+        check(loaded in folders, f"{command} loads {loaded}, looked at: {folders}")
+
+
+@test
+def test_wrong_guess_at_pytorch_costs_nothing(context):
+    """What lies where that Python would have its packages is no PyTorch; it loads another one, which is traced as always."""
+    folder = context.path("prefix", "lib", "python3.11", "site-packages", "torch", "lib")
+    os.makedirs(folder)
+    os.makedirs(context.path("prefix", "bin"))
+    os.symlink(PYTHON, context.path("prefix", "bin", "python3"))
+    torch = os.path.join(os.path.dirname(importlib.util.find_spec("torch").origin), "lib")
+    shutil.copy(os.path.join(torch, "libc10.so"), os.path.join(folder, "libc10.so"))
+    shutil.copy(os.path.join(torch, "libc10.so"), os.path.join(folder, "libtorch_cpu.so"))
+    with open(os.path.join(folder, "libtorch_python.so"), "wb") as out:
+        out.write(os.urandom(5000))
+    folders, messages = looked_at(context, context.path("prefix", "bin", "python3"), "-c", "import torch; torch.ones(1000)")
+    check(folder in folders and torch in folders, f"looked at: {folders}")
+    complaints = [line for line in messages.splitlines() if folder in line and not re.match(AHEAD, line)]
+    check(not complaints, "of libraries that nobody loaded:", complaints)

@@ -21,6 +21,8 @@ def hold(round_, seconds):
     time.sleep(seconds)
 
 
+# Objects enough that looking at all of them, and so the pause until that is done again, takes long.
+ballast = [[] for _ in range(600_000)]
 torch.zeros(1, device=device)
 time.sleep(1.5)  # the first look at all objects is over
 for round_ in range(int(sys.argv[1])):
