@@ -363,6 +363,9 @@ int operator_invoked(struct pt_regs *context)
 	string_copy(record->name, sizeof(record->name), definition);
 	string_copy(record->overload, sizeof(record->overload), definition + CXX_STRING_BYTES);
 	event_send_with_frames(&hit, record, sizeof(*record), size, frame_count, frame->stack);
+	/* It is told for its stack, and nothing would tell when it has ended. */
+	if (hit.settings->level == LEVEL_LITE)
+		frames_forget(thread);
 	return 0;
 }
 

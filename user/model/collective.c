@@ -173,8 +173,7 @@ uint32_t group_find(struct target_state *target, uint8_t layer, uint64_t address
 	return (uint32_t)arrlenu(target->result.groups) - 1;
 }
 
-/* Without the type of the elements, at least what their storages have. */
-static uint64_t bytes_of(uint64_t elements, uint8_t type, const struct tensor_argument *tensors, uint32_t count)
+uint64_t collective_bytes(uint64_t elements, uint8_t type, const struct tensor_argument *tensors, uint32_t count)
 {
 	uint64_t bytes = 0;
 
@@ -254,9 +253,10 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.group = group_find(target, LAYER_C10D, event->group, event->rank, event->size);
 	collective.input_elements = event->input_elements;
 	collective.output_elements = event->output_elements;
-	collective.input_bytes = bytes_of(event->input_elements, event->element_type, tensors, event->input_shown);
+	collective.input_bytes =
+		collective_bytes(event->input_elements, event->element_type, tensors, event->input_shown);
 	collective.output_bytes =
-		bytes_of(event->output_elements, event->element_type, tensors + event->input_shown, outputs);
+		collective_bytes(event->output_elements, event->element_type, tensors + event->input_shown, outputs);
 	collective.input_address = event->input_shown ? tensors[0].data : 0;
 	collective.output_address = outputs ? tensors[event->input_shown].data : 0;
 	collective.in_place = collective.input_address && collective.input_address == collective.output_address;

@@ -1,55 +1,37 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which targets are ranks, of which job, with which number.
- *
- * A launcher, and a process that a rank started to load data, have PyTorch too and
- * may run operators. What tells a rank is a backward pass or a collective. Where
- * nobody of a family has run one, all are taken but those that only forked, and
- * those without a number that started one with a number.
+ * Which targets are ranks (family.h), of which job, with which number.
  *
  * The number of a rank is what its launcher wrote into its environment, else the
  * rank in its largest communicator, else the lowest that is free.
  */
 #include <string.h>
 
+#include "family.h"
 #include "state.h"
-
-static struct target_state *parent_of(const struct model *model, const struct target_state *target)
-{
-	return target->parent >= 0 ? model->targets[target->parent] : NULL;
-}
-
-static bool descends(const struct model *model, const struct target_state *target, const struct target_state *from)
-{
-	for (target = parent_of(model, target); target; target = parent_of(model, target))
-		if (target == from)
-			return true;
-	return false;
-}
-
-/* Did its launcher give it a number? */
-static bool is_launched(const struct target_state *target)
-{
-	return target->result.rank != RANK_UNKNOWN;
-}
 
 bool target_is_rank(const struct model *model, const struct target_state *target)
 {
-	if (target->trained)
-		return true;
-	if (target->forked)
-		return false;
+	struct relative *relatives = NULL;
+	bool is_rank;
+
 	for (size_t i = 0; i < arrlenu(model->targets); i++) {
 		const struct target_state *other = model->targets[i];
+		struct relative relative = {.parent = -1};
 
-		if (!other)
-			continue;
-		if (other->trained && (descends(model, other, target) || descends(model, target, other)))
-			return false;
-		if (is_launched(other) && !is_launched(target) && descends(model, other, target))
-			return false;
+		if (other)
+			relative = (struct relative){
+				.parent = other->parent,
+				.there = true,
+				.trained = other->trained,
+				.forked = other->forked,
+				.launched = other->result.rank != RANK_UNKNOWN,
+			};
+		arrput(relatives, relative);
 	}
-	return true;
+	is_rank = relative_is_rank(relatives, arrlenu(relatives), target->target);
+	arrfree(relatives);
+	return is_rank;
 }
 
 static bool is_taken(const struct model *model, const struct target_state *target, int32_t rank)

@@ -324,6 +324,9 @@ const char *collective_type_name(const struct collective *collective);      /* "
 const char *collective_mode_name(const struct collective *collective);      /* "eager" */
 const char *collective_layer_name(uint8_t layer);                           /* "nccl" */
 const char *element_type_name(uint8_t type);                                /* of a c10::ScalarType: "float32" */
+/* Bytes of so many elements; without their type, at least what their storages have. */
+uint64_t collective_bytes(
+	uint64_t elements, uint8_t type, const struct tensor_argument *tensors, uint32_t tensor_count);
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
 

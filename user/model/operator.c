@@ -127,17 +127,8 @@ uint32_t thread_run(const struct thread *thread, uint32_t depth)
 uint8_t flags_in_thread(struct target_state *target, const struct event *event, uint32_t stack)
 {
 	struct thread *thread = thread_find(target, event->thread_id);
-	const struct stack *found = &target->stacks[stack];
 
-	if (!thread || found->cut || event->flags & (EVENT_STACK_LOST | EVENT_LITE))
-		return event->flags;
-	/* In a program without Python nothing tells the engine's threads from the one that calls it. */
-	target->runs_python |= found->from_program;
-	if (found->from_program || found->in_backward)
-		thread->is_programs = true;
-	else if (event->flags & EVENT_BACKWARD && target->runs_python)
-		thread->is_engines = true;
-	return thread->is_engines && !thread->is_programs ? event->flags | EVENT_BACKWARD : event->flags;
+	return thread ? stack_flags(&target->stacks[stack], event, &thread->kind, &target->runs_python) : event->flags;
 }
 
 uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack)
@@ -224,19 +215,6 @@ static void thread_pad(struct thread *thread, uint32_t depth)
 		arrput(thread->frames, unknown);
 }
 
-static void step_follow(struct target_state *target, struct thread *thread, const struct stack *stack, uint8_t flags)
-{
-	bool another = stack->optimizer && thread->optimizer && stack->optimizer != thread->optimizer;
-
-	if (flags & EVENT_STACK_LOST)
-		return;
-	if (thread->in_optimizer && (!stack->in_optimizer || another))
-		target->steps++;
-	thread->in_optimizer = stack->in_optimizer;
-	if (!stack->in_optimizer || stack->optimizer)
-		thread->optimizer = stack->optimizer;
-}
-
 /* What a new operator on the thread says about the things that were going on there. */
 static void thread_follow(struct target_state *target, struct thread *thread, uint32_t run)
 {
@@ -285,7 +263,7 @@ static uint32_t operator_start(struct target_state *target, struct thread *threa
 
 	if (event->hook == HOOK_REDISPATCH)
 		call = frame_of_call(target, thread, event->event.operator_);
-	step_follow(target, thread, &target->stacks[stack], event->event.flags);
+	target->steps += step_follow(&thread->place, &target->stacks[stack], event->event.flags);
 	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
 	target->runs[frame.run].next = event->next;
 	target->runs[frame.run].evaluated = event->evaluated;
@@ -390,7 +368,7 @@ void steps_end(struct target_state *target)
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++) {
 		struct thread *thread = target->threads[i].value;
 
-		target->steps += thread->in_optimizer;
-		thread->in_optimizer = false;
+		target->steps += thread->place.in_optimizer;
+		thread->place.in_optimizer = false;
 	}
 }

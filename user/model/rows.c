@@ -25,9 +25,10 @@
  * else Other. What autograd stored as a gradient, and the leaf it is for, are
  * known whenever it shows, and count for the whole life of the block.
  */
-#include "state.h"
-
 #include <hdtrace/capture.h>
+
+#include "category.h"
+#include "state.h"
 
 #define SCRATCH_START_PLOT 1
 #define SCRATCH_END_PLOT (PLOT_UNIT - 1)
@@ -100,33 +101,19 @@ static bool allocation_is_gradient(const struct target_state *target, const stru
 	return allocation->leaf == NONE || leaf_counts(target, &target->allocations[allocation->leaf]);
 }
 
-static enum category category_of(
+static enum category row_category(
 	const struct target_state *target, const struct allocation *allocation, const struct block *block)
 {
-	if (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY))
-		return CATEGORY_WORKSPACE;
-	switch (allocation->holder) {
-	case OWNER_PARAMETER:
-		return CATEGORY_PARAMETER;
-	case OWNER_BUFFER:
-		return CATEGORY_BUFFER;
-	case OWNER_GRADIENT:
-		return CATEGORY_GRADIENT;
-	case OWNER_OPTIMIZER:
-		return CATEGORY_OPTSTATE;
-	default:
-		break;
-	}
-	if ((allocation->flags & ALLOCATION_PARAMETER) && leaf_counts(target, allocation))
-		return CATEGORY_PARAMETER;
-	if (allocation_is_gradient(target, allocation))
-		return CATEGORY_GRADIENT;
-	if (block->phase == PHASE_OPTIMIZER)
-		return CATEGORY_OPTSTATE;
-	if (block->phase == PHASE_BACKWARD)
-		return CATEGORY_TEMP;
-	return target->result.runs[block->producer].phase == PHASE_INITIALIZATION ? CATEGORY_OTHER
-	                                                                          : CATEGORY_ACTIVATION;
+	struct category_facts facts = {
+		.workspace = allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY),
+		.holder = allocation->holder,
+		.parameter = (allocation->flags & ALLOCATION_PARAMETER) && leaf_counts(target, allocation),
+		.gradient = allocation_is_gradient(target, allocation),
+		.preexisting = target->result.runs[block->producer].phase == PHASE_INITIALIZATION,
+		.phase = block->phase,
+	};
+
+	return category_of(&facts);
 }
 
 /* --- which allocations are rows, in which order ---------------------------------- */
@@ -441,7 +428,7 @@ static void rows_categorize(struct passes *passes)
 
 		if (!block)
 			continue;
-		block->category = (uint8_t)category_of(target, &target->allocations[i], block);
+		block->category = (uint8_t)row_category(target, &target->allocations[i], block);
 		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
 		if (block->category == CATEGORY_GRADIENT && !*block->owner)

@@ -20,10 +20,12 @@
  * begins. A whole stack without an autograd frame is believed more than the
  * engine frame, which is known only by a liveness test.
  */
-#include "state.h"
+#include "stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "state.h"
 
 static bool text_ends(const char *text, const char *end)
 {
@@ -76,25 +78,25 @@ static bool name_is_deeper(const char *name, const char *than)
 }
 
 /* Names of the modules that a stack's frames call, where they are known, and the deepest of them. */
-static int stack_name(struct target_state *target, struct stack *stack)
+int stack_name(struct stack *stack, const char *(*name)(const void *context, uint64_t object), const void *context)
 {
 	stack->module = "";
 	for (size_t i = 0; i < stack->frame_count; i++) {
 		const struct frame *frame = &stack->frames[i];
 		bool wrapped = i && frame_calls_module(frame - 1, "_wrapped_call_impl");
-		ptrdiff_t at;
+		const char *module;
 
 		if (!frame_calls_module(frame, "_wrapped_call_impl") &&
 			(wrapped || !frame_calls_module(frame, "_call_impl")))
 			continue;
-		at = hmgeti(target->modules, frame->self);
-		if (at < 0)
+		module = name(context, frame->self);
+		if (!module)
 			continue;
 		if (!stack->modules)
 			stack->modules = calloc(stack->frame_count, sizeof(*stack->modules));
 		if (!stack->modules)
 			return -ENOMEM;
-		stack->modules[i] = target->modules[at].value;
+		stack->modules[i] = module;
 		if (name_is_deeper(stack->modules[i], stack->module))
 			stack->module = stack->modules[i];
 	}
@@ -167,6 +169,43 @@ enum phase stack_phase(const struct stack *stack, uint8_t event_flags)
 	return engine || stack->in_backward ? PHASE_BACKWARD : PHASE_FORWARD;
 }
 
+uint8_t stack_flags(const struct stack *stack, const struct event *event, struct thread_kind *thread, bool *runs_python)
+{
+	if (stack->cut || event->flags & (EVENT_STACK_LOST | EVENT_LITE))
+		return event->flags;
+	/* In a program without Python nothing tells the engine's threads from the one that calls it. */
+	*runs_python |= stack->from_program;
+	if (stack->from_program || stack->in_backward)
+		thread->is_programs = true;
+	else if (event->flags & EVENT_BACKWARD && *runs_python)
+		thread->is_engines = true;
+	return thread->is_engines && !thread->is_programs ? event->flags | EVENT_BACKWARD : event->flags;
+}
+
+bool step_follow(struct step_place *place, const struct stack *stack, uint8_t event_flags)
+{
+	bool another = stack->optimizer && place->optimizer && stack->optimizer != place->optimizer;
+	bool complete;
+
+	if (event_flags & EVENT_STACK_LOST)
+		return false;
+	complete = place->in_optimizer && (!stack->in_optimizer || another);
+	place->in_optimizer = stack->in_optimizer;
+	if (!stack->in_optimizer || stack->optimizer)
+		place->optimizer = stack->optimizer;
+	return complete;
+}
+
+/* --- stacks of a target --------------------------------------------------------- */
+
+static const char *module_name(const void *context, uint64_t object)
+{
+	const struct target_state *target = context;
+	ptrdiff_t at = hmgeti(((struct target_state *)target)->modules, object);
+
+	return at >= 0 ? target->modules[at].value : NULL;
+}
+
 static uint32_t stack_append(struct target_state *target, uint64_t identity)
 {
 	uint32_t index = (uint32_t)arrlenu(target->stacks);
@@ -236,7 +275,7 @@ int stack_put(struct model *model, struct target_state *target, uint64_t identit
 	if (!identity || frame_count > INDEX_MAX)
 		return -EINVAL;
 	stack.frames = frames_copy(model, frames, frame_count);
-	if (!stack.frames || stack_name(target, &stack)) {
+	if (!stack.frames || stack_name(&stack, module_name, target)) {
 		stack_clear(&stack);
 		return -ENOMEM;
 	}

@@ -11,6 +11,7 @@
 
 #include "containers/containers.h"
 #include "model.h"
+#include "stack.h"
 
 #define NONE UINT32_MAX
 /* Indices are 32 bits wide, and stay clear of NONE. */
@@ -181,10 +182,8 @@ struct thread {
 
 	uint32_t *ranges; /* stb_ds: handles of the profiler ranges that are open, innermost last */
 
-	/* One of autograd's own: all that it does is part of a backward pass; and one that Python code began. */
-	bool is_engines, is_programs;
-	bool in_optimizer;
-	uint64_t optimizer;
+	struct thread_kind kind;
+	struct step_place place;
 };
 
 struct address_state {
@@ -302,9 +301,7 @@ void collectives_finish(struct target_state *target);
 void collectives_match(struct model *model);
 
 /* stack.c */
-void stack_classify(struct stack *stack);
 void stack_clear(struct stack *stack);
-enum phase stack_phase(const struct stack *stack, uint8_t event_flags);
 uint32_t stack_find(struct target_state *target, uint64_t identity);
 int stack_put(struct model *model, struct target_state *target, uint64_t identity, const struct frame *frames,
 	size_t frame_count, bool cut);
@@ -316,10 +313,7 @@ void thread_free(struct thread *thread);
 void thread_trim(struct target_state *target, struct thread *thread, uint32_t depth);
 /* Run of the frame that an event at this depth happened in, NONE: outside operators. */
 uint32_t thread_run(const struct thread *thread, uint32_t depth);
-/*
- * The flags of an event, and EVENT_BACKWARD where its thread is one of the engine's: callbacks at the end of a backward
- * pass run there outside of any node.
- */
+/* As stack_flags. */
 uint8_t flags_in_thread(struct target_state *target, const struct event *event, uint32_t stack);
 uint32_t run_add(struct target_state *target, const struct event *event, enum run_source source, uint64_t stack);
 /* Is it a run of an operator with this flag (enum operator_flag)? */

@@ -365,7 +365,7 @@ static bool objects_begin(struct session *session, struct target *target)
 	if (target->objects)
 		return true;
 	if (!target->announced || target->ended || !target->settings.python_thread_slot ||
-		session->options->level != LEVEL_FULL)
+		(session->options->level != LEVEL_FULL && !session->options->owners))
 		return false;
 	target->objects = calloc(1, sizeof(*target->objects));
 	if (!target->objects)
@@ -428,7 +428,8 @@ void objects_follow(struct session *session, struct target *target)
 	const struct target_objects *objects;
 	uint64_t now = monotonic_now();
 
-	if (!target->from_start)
+	/* Without stacks nothing else tells that there is something to read. */
+	if (!target->from_start || session->options->level != LEVEL_FULL)
 		objects_begin(session, target);
 	objects = target->objects;
 	if (objects_are_there(target) && objects->peak_new && now >= objects->peak_next_ns)

@@ -175,7 +175,7 @@ static bool point_is_wanted(const struct session *session, const struct plan_poi
 	const struct device_choice *devices = &session->options->devices;
 
 	if (point->full_only && session->options->level != LEVEL_FULL)
-		return false;
+		return session->options->steps_told && point->program == PROGRAM_INVOKED;
 	switch (point->program) {
 	case PROGRAM_ALLOCATED:
 	case PROGRAM_FREED:

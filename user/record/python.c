@@ -87,42 +87,39 @@ static bool image_of(const struct target *owner, struct target *process, struct 
 	return true;
 }
 
-/* "file:line function", to be freed; NULL when it cannot be read. */
-static char *spot_text(struct target *target, const struct python_layout *layout, const struct python_spot *spot)
+/* The texts of *frame are to be freed. */
+static bool spot_read(
+	struct target *target, const struct python_layout *layout, const struct python_spot *spot, struct frame *frame)
 {
 	struct python_types types = target->types;
 	struct python_code code;
 	uint32_t line = 0;
-	char *text;
 
 	if (python_code_read(layout, &types, target_read, target, spot->code, &code))
-		return NULL;
+		return false;
 	if (spot->instruction >= code.first_instruction)
 		location_line(code.table_format, code.table, code.table_length, code.first_line,
 			spot->instruction - code.first_instruction, &line);
-	if (asprintf(&text, "%s:%u %s", code.file, line, code.name) < 0)
-		text = NULL;
+	*frame = (struct frame){.file = code.file, .function = code.name, .line = line};
+	code.file = code.name = NULL;
 	python_code_clear(&code);
-	return text;
+	return true;
 }
 
-char **python_stand(struct target *target)
+struct frame *python_stand(struct target *target)
 {
 	struct python_spot spots[STAND_FRAMES_MAX];
 	struct python_image image;
-	char **lines = NULL;
+	struct frame *frames = NULL, frame;
 	size_t count;
 
 	if (target->settings.python_thread_slot == 0 || !image_of(target, target, &image))
 		return NULL;
 	count = python_main_stack(&image, spots, STAND_FRAMES_MAX);
-	for (size_t index = 0; index < count; index++) {
-		char *text = spot_text(target, image.layout, &spots[index]);
-
-		if (text)
-			arrput(lines, text);
-	}
-	return lines;
+	for (size_t index = 0; index < count; index++)
+		if (spot_read(target, image.layout, &spots[index], &frame))
+			arrput(frames, frame);
+	return frames;
 }
 
 /* Files of a loader's worker, in this order from the innermost frame on. */

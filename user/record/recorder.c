@@ -55,6 +55,7 @@ static const char *const end_reasons[] = {
 	[RECORD_END_SIGNAL] = "interrupt",
 	[RECORD_END_CAPTURE] = "capture",
 	[RECORD_END_OUT_OF_MEMORY] = "out_of_memory",
+	[RECORD_END_SINK] = "interrupt",
 };
 
 /* --- records ---------------------------------------------------------------------- */
@@ -95,6 +96,19 @@ static bool record_trains(const struct event *record)
 	       (record->kind == EVENT_OPERATOR && record->flags & EVENT_BACKWARD);
 }
 
+/* Ranges of the profiler, with their stacks, for a sink that counts steps: reports of that level have neither. */
+static void range_tell(struct session *session, struct target *target, const struct invoked_event *record)
+{
+	const struct record_sink *sink = session->options->sink;
+	struct operator_buffer translated;
+	const struct event *range = target->announced ? invoked_translate(session, target, record, &translated) : NULL;
+
+	if (!range || !sink || !sink->take)
+		return;
+	codes_keep(session, target, range);
+	sink->take(sink->context, range);
+}
+
 static void record_handle(void *context, const struct event *record, size_t size)
 {
 	struct recorder *recorder = context;
@@ -117,6 +131,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 	}
 	if (record->kind == EVENT_INFERENCE) {
 		target_use_plain(session, target, record->time_ns);
+		return;
+	}
+	if (record->kind == EVENT_INVOKED && session->options->level == LEVEL_LITE) {
+		range_tell(session, target, (const void *)record);
 		return;
 	}
 	/* One of the first: a started job loads PyTorch after its probes are set. */
@@ -219,6 +237,9 @@ static void watch_handle(void *context, const struct watch_event *event)
 
 	switch (event->kind) {
 	case WATCH_MAPPED:
+		if (!target && session->options->stay && library_role_of(event->name) == LIBRARY_TORCH_CPU &&
+			!candidate_add(session, event->pid, -1))
+			target = arrlast(session->candidates);
 		/* Once a target is probed, only a library that has something to probe is of interest. */
 		if (target && (!target->announced || library_role_of(event->name) != LIBRARY_NONE))
 			target->maps_stale = true;
@@ -311,7 +332,7 @@ static bool targets_check(struct recorder *recorder)
 		target_forget_image(session, target); /* each hit of another target passes by all links of a place */
 	}
 	candidates_drop_dead(session);
-	return left || arrlen(session->candidates);
+	return left || arrlen(session->candidates) || session->options->stay;
 }
 
 /* --- set-up ---------------------------------------------------------------------------------- */
@@ -398,7 +419,7 @@ static int pids_add(struct session *session)
 	}
 	if (!error && session->options->all_pids)
 		error = children_add(session, 0, -1);
-	if (!error && !arrlen(session->targets)) {
+	if (!error && !arrlen(session->targets) && !session->options->stay) {
 		fprintf(stderr, "hdtrace: no process has loaded PyTorch (no libtorch_cpu mapped); start the job first, "
 				"or use `hdtrace run`\n");
 		return -ESRCH;
@@ -415,10 +436,13 @@ static int interest_add(struct recorder *recorder, int fd)
 
 static int descriptors_open(struct recorder *recorder)
 {
+	const struct record_sink *sink = recorder->session.options->sink;
 	sigset_t handled;
 	int error;
 
 	sigemptyset(&handled);
+	for (const int *number = sink ? sink->signals : NULL; number && *number; number++)
+		sigaddset(&handled, *number);
 	sigaddset(&handled, SIGINT);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGCHLD);
@@ -488,12 +512,17 @@ static int recorder_open(struct recorder *recorder)
 
 static bool signals_read(struct recorder *recorder)
 {
+	const struct record_sink *sink = recorder->session.options->sink;
 	struct signalfd_siginfo info;
 	bool stop = false;
 
 	while (read(recorder->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD) {
 			command_reap(recorder->result);
+			continue;
+		}
+		if (info.ssi_signo != SIGINT && info.ssi_signo != SIGTERM) {
+			stop |= sink->signalled && sink->signalled(sink->context, (int)info.ssi_signo);
 			continue;
 		}
 		recorder->result->signal = (int)info.ssi_signo;
@@ -566,6 +595,14 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 	return false;
 }
 
+static bool sink_ticks(struct recorder *recorder)
+{
+	const struct record_sink *sink = recorder->session.options->sink;
+	struct recording recording = {&recorder->session};
+
+	return sink && sink->tick && sink->tick(sink->context, &recording);
+}
+
 static void recorder_loop(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
@@ -596,6 +633,10 @@ static void recorder_loop(struct recorder *recorder)
 		}
 		if (!targets_check(recorder)) {
 			recorder->result->end = RECORD_END_EXIT;
+			break;
+		}
+		if (sink_ticks(recorder)) {
+			recorder->result->end = RECORD_END_SINK;
 			break;
 		}
 		losses_flush(recorder, now);
@@ -655,7 +696,7 @@ int recorder_run(const struct record_options *options, struct record_result *res
 		.result = result,
 		.epoll = -1,
 		.signals = -1,
-		.progress = !options->quiet && !options->command && isatty(STDERR_FILENO),
+		.progress = !options->quiet && !options->command && options->capture_path && isatty(STDERR_FILENO),
 	};
 	int error, go = -1;
 

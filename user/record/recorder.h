@@ -11,14 +11,57 @@
 #include <hdtrace/program.h>
 
 #include "model/device.h"
+#include "model/model.h"
 
 #define RECORD_PIDS_MAX 128
 
 /* Which operator hooks to use. Auto: the sparse set, and the plain one where inference mode is used. */
 enum hooks_choice { HOOKS_AUTO, HOOKS_PLAIN, HOOKS_SPARSE };
 
+/* A recording that goes on, for a sink. */
+struct recording;
+
+/*
+ * Somebody who follows a recording while it goes on, beside the capture or in its place. Functions that are NULL are
+ * not called. All are called from recorder_run, none while another one runs.
+ */
+struct record_sink {
+	void *context;
+	/* Each record as a capture has it, in order, checked (stream/record.h); valid during the call only. */
+	void (*take)(void *context, const struct event *record);
+	/* Whenever the ring was read: at least every 20 ms, after the probes of what is there were set. True: the end.
+	 */
+	bool (*tick)(void *context, struct recording *recording);
+	/* Signals that are handled as well, ended by 0; NULL: none. True: the end. */
+	const int *signals;
+	bool (*signalled)(void *context, int number);
+	/* What would go to stderr, without the program's name and a line feed; NULL: it goes there. */
+	void (*tell)(void *context, const char *message);
+};
+
+struct recording_cost {
+	uint64_t records, bytes; /* from the ring */
+	uint64_t processor_ns;   /* of this process, user and system */
+	uint64_t memory_bytes;   /* resident now */
+	uint64_t probe_hits;     /* UINT64_MAX: only counted with record_options.statistics */
+};
+void recording_cost(const struct recording *recording, struct recording_cost *cost);
+/*
+ * Where the main thread of a target stands, innermost frame first: an stb_ds array, to be given to
+ * recording_stand_free. Read from outside: it runs on meanwhile. NULL: that cannot be read.
+ */
+struct frame *recording_stand(struct recording *recording, uint16_t target);
+void recording_stand_free(struct frame *frames);
+
 struct record_options {
-	const char *capture_path;
+	const char *capture_path;       /* NULL: no capture is written */
+	const struct record_sink *sink; /* NULL: nobody */
+	/*
+	 * At LEVEL_LITE too: what Python holds storages by, read from outside, and the steps of optimizers. A capture
+	 * of that level has the former and not the latter.
+	 */
+	bool owners, steps_told;
+	bool stay;                   /* with all_pids: also who comes later, and for ever, whoever ends */
 	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
 	bool all_pids;   /* every process that has PyTorch */
@@ -42,6 +85,7 @@ enum record_end {
 	RECORD_END_SIGNAL,
 	RECORD_END_CAPTURE,
 	RECORD_END_OUT_OF_MEMORY,
+	RECORD_END_SINK,
 };
 
 struct record_result {

@@ -23,6 +23,20 @@ uint64_t monotonic_now(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void message_send(const struct session *session, const char *format, va_list arguments)
+{
+	const struct record_sink *sink = session->options->sink;
+	char *message;
+
+	if (vasprintf(&message, format, arguments) < 0)
+		return;
+	if (sink && sink->tell)
+		sink->tell(sink->context, message);
+	else
+		fprintf(stderr, "hdtrace: %s\n", message);
+	free(message);
+}
+
 void session_tell(const struct session *session, const char *format, ...)
 {
 	va_list arguments;
@@ -30,9 +44,16 @@ void session_tell(const struct session *session, const char *format, ...)
 	if (session->options->quiet)
 		return;
 	va_start(arguments, format);
-	fputs("hdtrace: ", stderr);
-	vfprintf(stderr, format, arguments);
-	fputc('\n', stderr);
+	message_send(session, format, arguments);
+	va_end(arguments);
+}
+
+void session_warn(const struct session *session, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	message_send(session, format, arguments);
 	va_end(arguments);
 }
 
@@ -45,8 +66,7 @@ void capture_check(struct session *session, struct target *target, int error)
 	/* A record that breaks its bounds is lost, the next one can be written. */
 	if (!session->capture_error && error != -EBADMSG && error != -E2BIG) {
 		session->capture_error = error;
-		fprintf(stderr,
-			"hdtrace: cannot write %s: %s; the trace ends, what was written until now is reported\n",
+		session_warn(session, "cannot write %s: %s; the trace ends, what was written until now is reported",
 			session->options->capture_path, strerror(-error));
 	}
 }
@@ -182,20 +202,23 @@ static void step_counter_take(void *context, const struct event *record)
 /* Open the capture, unless it is, and describe the session in it (CAPTURE_SESSION); what goes wrong is told. */
 static int session_capture_open(struct session *session)
 {
+	const struct record_sink *sink = session->options->sink;
 	const char *path = session->options->capture_path;
 	int error;
 
 	if (session->capture)
 		return 0;
-	error = capture_writer_open(path, &session->capture);
+	error = path ? capture_writer_open(path, &session->capture) : capture_writer_fileless(&session->capture);
 	if (error) {
-		fprintf(stderr, "hdtrace: cannot create %s: %s; choose another folder with -o\n", path,
+		session_warn(session, "cannot create %s: %s; choose another folder with -o", path ? path : "a writer",
 			strerror(-error));
 		session->capture_error = error;
 		return error;
 	}
 	if (session->replay)
 		capture_writer_observe(session->capture, step_counter_take, session);
+	if (sink && sink->take)
+		capture_writer_observe(session->capture, sink->take, sink->context);
 	return session_describe(session);
 }
 
@@ -370,16 +393,21 @@ int target_describe(struct session *session, struct target *target)
 /* What tells most of a rank that hangs. */
 static void json_stand(yajl_gen json, struct target *target)
 {
-	char **lines = python_stand(target);
+	struct frame *frames = python_stand(target);
 
 	json_key(json, "python_stack");
 	yajl_gen_array_open(json);
-	for (ptrdiff_t index = 0; index < arrlen(lines); index++) {
-		yajl_gen_string(json, (const unsigned char *)lines[index], strlen(lines[index]));
-		free(lines[index]);
+	for (ptrdiff_t index = 0; index < arrlen(frames); index++) {
+		const struct frame *frame = &frames[index];
+		char *text;
+
+		if (asprintf(&text, "%s:%u %s", frame->file, frame->line, frame->function) < 0)
+			continue;
+		yajl_gen_string(json, (const unsigned char *)text, strlen(text));
+		free(text);
 	}
 	yajl_gen_array_close(json);
-	arrfree(lines);
+	recording_stand_free(frames);
 }
 
 void target_end(struct session *session, struct target *target, const char *reason)

@@ -116,10 +116,16 @@ struct session {
 	uint64_t wake_ups;       /* by the ring, of the reader */
 };
 
+/* What a sink knows a session by. */
+struct recording {
+	struct session *session;
+};
+
 uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 
-/* To a person, on stderr; nothing when --quiet. */
+/* To a person, on stderr or to the sink; nothing when --quiet, but what is wrong. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void session_warn(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Note the first error that writing the capture met; the target's, unless it is NULL. */
 void capture_check(struct session *session, struct target *target, int error);
@@ -134,8 +140,8 @@ void target_end(struct session *session, struct target *target, const char *reas
 
 /* python.c: what the programs must know of the target's interpreter; what does not fit is told and left out. */
 void python_settings(const struct session *session, struct target *target);
-/* Where its main thread stands, innermost frame first, as "file:line function"; stb_ds of texts, to be freed. */
-char **python_stand(struct target *target);
+/* Where its main thread stands, innermost frame first; stb_ds, to be given to recording_stand_free. */
+struct frame *python_stand(struct target *target);
 /* Is it a process that a data loader of its parent forked, to load data only? */
 bool python_is_loader(const struct target *parent, struct target *child);
 

@@ -240,3 +240,26 @@ const struct code *code_table_find(
 	*line = entry->code.hidden ? 0 : entry_line(entry, instruction);
 	return &entry->code;
 }
+
+size_t code_table_frames(struct code_table *table, uint16_t target, const struct event_stack *stack,
+	struct frame *frames, uint64_t *unknown)
+{
+	size_t count = 0;
+
+	for (size_t i = stack->frame_count; i > 0; i--) {
+		const struct python_frame *raw = &stack->frames[i - 1];
+		uint32_t line = 0;
+		const struct code *code = code_table_find(table, target, raw->code, raw->instruction, &line);
+
+		if (code && code->hidden)
+			continue;
+		*unknown += !code;
+		frames[count++] = (struct frame){
+			.file = code ? code->file : CODE_UNKNOWN_FILE,
+			.function = code ? code->function : CODE_UNKNOWN_FUNCTION,
+			.line = line,
+			.self = raw->self,
+		};
+	}
+	return count;
+}

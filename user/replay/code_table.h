@@ -13,8 +13,15 @@
 
 #include <hdtrace/capture.h>
 
+#include "model/model.h"
+#include "stream/record.h"
+
 /* All code objects of a capture together: a job has a few MB, a bomb as much as it likes. */
 #define CODE_TABLE_BYTES_MAX (512u << 20)
+
+/* What a frame is called whose code object was never read. */
+#define CODE_UNKNOWN_FILE "<unknown>"
+#define CODE_UNKNOWN_FUNCTION "?"
 
 struct code_table;
 
@@ -46,5 +53,13 @@ void code_table_forget(struct code_table *table, uint16_t target);
  */
 const struct code *code_table_find(
 	struct code_table *table, uint16_t target, uint64_t address, uint64_t instruction, uint32_t *line);
+
+/*
+ * The frames that a report shows of a stack, outermost first, into `frames` with room for EVENT_FRAMES_MAX; returns how
+ * many. Hidden ones leave no trace; those without a code object stay, so that a stack keeps its shape, and are added to
+ * *unknown. Texts are valid until the next code_table_put.
+ */
+size_t code_table_frames(struct code_table *table, uint16_t target, const struct event_stack *stack,
+	struct frame *frames, uint64_t *unknown);
 
 #endif

@@ -79,31 +79,6 @@ void replay_free(struct replay *replay)
 
 /* --- stacks -------------------------------------------------------------------- */
 
-/* Hidden frames leave no trace; unknown ones stay, so that a stack keeps its shape. */
-static size_t frames_resolve(
-	struct replay *replay, uint16_t target, const struct event_stack *definition, struct frame *frames)
-{
-	size_t count = 0;
-
-	for (size_t i = definition->frame_count; i > 0; i--) {
-		const struct python_frame *raw = &definition->frames[i - 1];
-		uint32_t line = 0;
-		const struct code *code = code_table_find(replay->codes, target, raw->code, raw->instruction, &line);
-
-		if (code && code->hidden)
-			continue;
-		if (!code)
-			replay->counts.frames_unknown++;
-		frames[count++] = (struct frame){
-			.file = code ? code->file : REPLAY_UNKNOWN_FILE,
-			.function = code ? code->function : REPLAY_UNKNOWN_FUNCTION,
-			.line = line,
-			.self = raw->self,
-		};
-	}
-	return count;
-}
-
 /*
  * A thread sends its stack again whenever it differs from the one before, so
  * that a loop defines the same few stacks over and over. The model needs one
@@ -125,7 +100,7 @@ static int stack_define(struct replay *replay, const struct event *event, const 
 	if (known >= 0 && replay->stacks[known].value.content == state.content &&
 		replay->stacks[known].value.code_epoch == state.code_epoch)
 		return 0;
-	count = frames_resolve(replay, event->target, definition, frames);
+	count = code_table_frames(replay->codes, event->target, definition, frames, &replay->counts.frames_unknown);
 	/* An unknown code object may become known: look again when the stack comes again. */
 	if (replay->counts.frames_unknown != unknown)
 		state.code_epoch = UINT64_MAX;

@@ -19,10 +19,6 @@
 #include "model/model.h"
 #include "stream/capture_reader.h"
 
-/* What a frame is called whose code object was never read. */
-#define REPLAY_UNKNOWN_FILE "<unknown>"
-#define REPLAY_UNKNOWN_FUNCTION "?"
-
 struct replay_counts {
 	uint64_t records;         /* taken, of all kinds */
 	uint64_t events;          /* of them, from the kernel side */

@@ -11,7 +11,17 @@
 
 #include <yajl/yajl_parse.h>
 
-enum wanted { WANTED_NONE, WANTED_RANK, WANTED_PARENT, WANTED_FROM_START, WANTED_FORKED, WANTED_JOB };
+enum wanted {
+	WANTED_NONE,
+	WANTED_RANK,
+	WANTED_PARENT,
+	WANTED_FROM_START,
+	WANTED_FORKED,
+	WANTED_JOB,
+	WANTED_PID,
+	WANTED_LEVEL,
+	WANTED_COMMAND
+};
 
 struct parse {
 	struct target_facts *facts;
@@ -59,6 +69,8 @@ static int on_integer(void *context, long long value)
 		parse->facts->rank = number;
 	else if (wanted == WANTED_PARENT)
 		parse->facts->parent = number;
+	else if (wanted == WANTED_PID)
+		parse->facts->pid = number;
 	return 1;
 }
 
@@ -81,14 +93,26 @@ static bool job_is_folder(const unsigned char *text, size_t length)
 	return true;
 }
 
+static bool key_is(const unsigned char *key, size_t length, const char *name)
+{
+	return length == strlen(name) && memcmp(key, name, length) == 0;
+}
+
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
 	struct parse *parse = context;
+	enum wanted wanted = value_wanted(parse);
 
-	if (value_wanted(parse) != WANTED_JOB || !job_is_folder(text, length))
-		return 1;
-	memcpy(parse->facts->job, text, length);
-	parse->facts->job[length] = '\0';
+	if (wanted == WANTED_JOB && job_is_folder(text, length)) {
+		memcpy(parse->facts->job, text, length);
+		parse->facts->job[length] = '\0';
+	} else if (wanted == WANTED_LEVEL) {
+		parse->facts->lite = key_is(text, length, "lite");
+	} else if (wanted == WANTED_COMMAND) {
+		length = length < TARGET_COMMAND_BYTES ? length : TARGET_COMMAND_BYTES - 1;
+		memcpy(parse->facts->command, text, length);
+		parse->facts->command[length] = '\0';
+	}
 	return 1;
 }
 
@@ -120,16 +144,12 @@ static int on_close(void *context)
 	return 1;
 }
 
-static bool key_is(const unsigned char *key, size_t length, const char *name)
-{
-	return length == strlen(name) && memcmp(key, name, length) == 0;
-}
-
 static const struct {
 	const char *name;
 	enum wanted wanted;
 } wanted_keys[] = {{"rank", WANTED_RANK}, {"parent", WANTED_PARENT}, {"from_start", WANTED_FROM_START},
-	{"forked", WANTED_FORKED}, {"job", WANTED_JOB}};
+	{"forked", WANTED_FORKED}, {"job", WANTED_JOB}, {"pid", WANTED_PID}, {"level", WANTED_LEVEL},
+	{"command", WANTED_COMMAND}};
 
 static int on_key(void *context, const unsigned char *key, size_t length)
 {
@@ -157,7 +177,8 @@ static const yajl_callbacks callbacks = {
 
 int target_json_read(const char *json, size_t length, struct target_facts *facts)
 {
-	static const struct target_facts nothing = {.rank = TARGET_RANK_UNKNOWN, .parent = TARGET_RANK_UNKNOWN};
+	static const struct target_facts nothing = {
+		.rank = TARGET_RANK_UNKNOWN, .pid = TARGET_RANK_UNKNOWN, .parent = TARGET_RANK_UNKNOWN};
 	struct parse parse = {.facts = facts};
 	yajl_handle handle = yajl_alloc(&callbacks, NULL, &parse);
 	yajl_status status;

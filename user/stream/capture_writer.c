@@ -40,8 +40,12 @@ struct capture_writer {
 	uint8_t *output; /* struct capture_chunk, then the compressed records */
 	size_t output_size;
 	ZSTD_CCtx *compressor;
-	void (*observe)(void *context, const struct event *record);
-	void *observer; /* its context */
+	bool fileless;
+	struct {
+		void (*observe)(void *context, const struct event *record);
+		void *context;
+	} observers[CAPTURE_OBSERVERS_MAX];
+	size_t observer_count;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -257,6 +261,24 @@ int capture_writer_open(const char *path, struct capture_writer **result)
 	return error;
 }
 
+int capture_writer_fileless(struct capture_writer **result)
+{
+	struct capture_writer *writer = calloc(1, sizeof(*writer));
+
+	*result = NULL;
+	if (!writer)
+		return -ENOMEM;
+	writer->fd = -1;
+	writer->fileless = true;
+	writer->records = malloc(CHUNK_SIZE);
+	if (!writer->records) {
+		writer_free(writer);
+		return -ENOMEM;
+	}
+	*result = writer;
+	return 0;
+}
+
 int capture_writer_draft(const char *path, const struct capture_header *header, struct capture_writer **draft)
 {
 	return draft_make(path, header->start_time_ns, header->start_real_time_ns, draft);
@@ -308,17 +330,23 @@ static int record_reserve(struct capture_writer *writer, size_t size, void **roo
 
 static void record_commit(struct capture_writer *writer, size_t size)
 {
-	if (writer->observe)
-		writer->observe(writer->observer, (const void *)(writer->records + writer->used));
+	for (size_t i = 0; i < writer->observer_count; i++)
+		writer->observers[i].observe(
+			writer->observers[i].context, (const void *)(writer->records + writer->used));
+	if (writer->fileless)
+		return;
 	writer->used += size;
 	writer->record_count++;
 }
 
-void capture_writer_observe(
+int capture_writer_observe(
 	struct capture_writer *writer, void (*observe)(void *context, const struct event *record), void *context)
 {
-	writer->observe = observe;
-	writer->observer = context;
+	if (writer->observer_count == CAPTURE_OBSERVERS_MAX)
+		return -ENOSPC;
+	writer->observers[writer->observer_count].observe = observe;
+	writer->observers[writer->observer_count++].context = context;
+	return 0;
 }
 
 int capture_writer_append(struct capture_writer *writer, const struct event *record)

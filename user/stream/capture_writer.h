@@ -39,10 +39,18 @@ struct capture_code {
 int capture_writer_open(const char *path, struct capture_writer **writer);
 
 /*
- * From now on `observe` sees each record as it is kept, of whatever function: one that follows the capture while it is
- * written gets just what a reader of the file will get. `record` is valid during the call only.
+ * A writer without a file: it makes and checks records, for those that observe it, and keeps none.
+ * capture_writer_bytes is 0 then.
  */
-void capture_writer_observe(
+int capture_writer_fileless(struct capture_writer **writer);
+
+/*
+ * From now on `observe` sees each record as it is kept, of whatever function: one that follows the capture while it is
+ * written gets just what a reader of the file will get. `record` is valid during the call only. -ENOSPC: there are
+ * CAPTURE_OBSERVERS_MAX already.
+ */
+#define CAPTURE_OBSERVERS_MAX 4
+int capture_writer_observe(
 	struct capture_writer *writer, void (*observe)(void *context, const struct event *record), void *context);
 
 /* Copies a record of any kind; -EBADMSG, and nothing kept, when it breaks the bounds of record.h. */
