@@ -68,6 +68,18 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 	return !error;
 }
 
+/* What the call of a driver wrote beside its result: how long a row is, and which device a handle is of. */
+static __always_inline void segment_complete(const struct hit *hit, struct pending_segment *pending, __u64 result)
+{
+	struct segment_handle_key key = {.handle = result, .target = hit->target, .kind = pending->handle_kind};
+	__u64 pitch;
+
+	if (pending->pitch && !READ_USER(pitch, pending->pitch) && pitch)
+		pending->record.bytes = pitch * pending->rows;
+	if (pending->handle_kind && result)
+		bpf_map_update_elem(&segment_handles, &key, &pending->handle, BPF_ANY);
+}
+
 /*
  * The call of a driver that was waited for is over. Its result was not seen
  * behind the call: what lies where it was to go has to do.
@@ -78,16 +90,16 @@ static __noinline int segment_send(struct hit *hit)
 	struct segment_event *record = &pending->record;
 
 	hit->thread->driver_call.place = 0;
-	if (!record->action)
-		return 0;
 	if (pending->result) {
 		record->result = SEGMENT_FOUND;
 		if (READ_USER(record->address, pending->result))
 			record->result = SEGMENT_UNREADABLE;
 		else if (record->address == pending->before)
 			record->result = SEGMENT_UNCHANGED;
+		segment_complete(hit, pending, record->address);
 	}
-	event_send(hit, record, sizeof(*record));
+	if (record->action)
+		event_send(hit, record, sizeof(*record));
 	return 0;
 }
 

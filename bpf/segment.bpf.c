@@ -9,14 +9,71 @@
  * read from where the result was to go, at the thread's next hit.
  */
 #include "emit.h"
+#include "extent.h"
 #include "liveness.h"
 #include "stack.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline __u64 call_argument(struct pt_regs *context, const struct hit *hit, __u8 place)
+/* The device that a handle stands for, NULL: it was not seen to be made. */
+static __always_inline const struct segment_handle_value *handle_find(
+	struct pt_regs *context, const struct hit *hit, const struct segment_call *call)
 {
-	return place ? argument_word(context, hit, place - 1) : 0;
+	struct segment_handle_key key = {.target = hit->target, .kind = call->handle_kind};
+
+	key.handle = call_argument(context, hit, call->handle);
+	return call->handle && call->handle_kind ? bpf_map_lookup_elem(&segment_handles, &key) : NULL;
+}
+
+/* What the thread's calls are for from here on; a context that was not seen to be made changes nothing. */
+static __always_inline void device_select(
+	struct pt_regs *context, const struct hit *hit, const struct segment_call *call)
+{
+	const struct segment_handle_value *value = handle_find(context, hit, call);
+	struct thread_state *thread = hit->thread;
+	__u8 selected = thread->device_known ? thread->device + 1 : 0;
+
+	if (call->selection == SELECT_PUSH)
+		thread->devices_below = thread->devices_below << 8 | selected;
+	if (call->selection == SELECT_POP) {
+		selected = (__u8)thread->devices_below;
+		thread->devices_below >>= 8;
+	} else if (call->device) {
+		selected = (__u8)call_argument(context, hit, call->device) + 1;
+	} else if (value) {
+		selected = value->device + 1;
+	}
+	thread->device_known = selected != 0;
+	thread->device = selected - 1;
+}
+
+/* CUmemLocation: its type (1: a device), and the number of that. Behind two numbers in all properties that have one. */
+#define LOCATION_OFFSET 8
+#define LOCATION_OF_DEVICE 1
+
+struct location {
+	__s32 type, number;
+};
+
+/* Which device the call is for, and what memory it is about. */
+static __always_inline void segment_place(struct pt_regs *context, const struct hit *hit,
+	const struct segment_call *call, struct segment_handle_value *place)
+{
+	const struct segment_handle_value *value = handle_find(context, hit, call);
+	struct location location = {0};
+
+	place->device = hit->thread->device_known ? hit->thread->device : SEGMENT_DEVICE_UNKNOWN;
+	place->memory = call->memory;
+	if (value)
+		*place = *value;
+	if (call->device)
+		place->device = (__u8)call_argument(context, hit, call->device);
+	if (!call->location || READ_USER(location, call_argument(context, hit, call->location) + LOCATION_OFFSET))
+		return;
+	if (location.type == LOCATION_OF_DEVICE)
+		place->device = (__u8)location.number;
+	else if (location.type)
+		place->memory = SEGMENT_HOST;
 }
 
 static __always_inline void segment_fill(struct segment_event *record, struct pt_regs *context, const struct hit *hit,
@@ -27,17 +84,17 @@ static __always_inline void segment_fill(struct segment_event *record, struct pt
 	event_fill(&record->event, hit, EVENT_SEGMENT, sizeof(*record), depth);
 	record->event.operator_ = description->operator_;
 	record->address = call_argument(context, hit, call->address);
-	record->bytes = call_argument(context, hit, call->bytes);
+	record->bytes = call_bytes(context, hit, call);
 	record->handle = call_argument(context, hit, call->handle);
 	record->stream = call_argument(context, hit, call->stream);
 	record->caller = hit->thread->driver_call.word;
 	record->code = 0;
 	record->action = call->action;
-	record->memory = call->memory;
+	record->memory = hit->thread->pending.handle.memory;
 	record->result = SEGMENT_TAKEN;
 	record->device_type = call->device_type;
 	record->pooled = call->pooled;
-	record->device_index = hit->thread->device_known ? hit->thread->device : SEGMENT_DEVICE_UNKNOWN;
+	record->device_index = hit->thread->pending.handle.device;
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
 }
 
@@ -64,11 +121,10 @@ int segment_called(struct pt_regs *context)
 	call = &description->segment;
 	pending = &hit.thread->pending;
 	hit.stack_pointer += (__s64)description->stack_adjust;
-	if (!call->action) {
-		hit.thread->device = (__u8)call_argument(context, &hit, call->device);
-		hit.thread->device_known = 1;
+	if (call->selection)
+		device_select(context, &hit, call);
+	if (!call->action && !call->result)
 		return 0;
-	}
 	/* A runtime calls its driver: the outer call is the one that counts. */
 	if (hit.thread->driver_call.place && pending->runtime && !call->runtime)
 		return 0;
@@ -78,8 +134,12 @@ int segment_called(struct pt_regs *context)
 	hit.thread->driver_call.place = hit.stack_pointer;
 	hit.thread->driver_call.word = 0;
 	READ_USER(hit.thread->driver_call.word, hit.stack_pointer);
+	segment_place(context, &hit, call, &pending->handle);
 	segment_fill(&pending->record, context, &hit, description, (__u8)hit_depth(&hit, false));
 	pending->result = call_argument(context, &hit, call->result);
+	pending->handle_kind = call->handle ? HANDLE_NONE : call->handle_kind;
+	pending->pitch = call->pitch ? call_argument(context, &hit, call->pitch) + call->pitch_offset : 0;
+	pending->rows = call_rows(context, &hit, call);
 	pending->before = 0;
 	if (pending->result)
 		READ_USER(pending->before, pending->result);
@@ -108,13 +168,14 @@ int segment_returned(struct pt_regs *context)
 		hit.thread->driver_call.place + ARCH_WORD != hit.stack_pointer)
 		return 0;
 	hit.thread->driver_call.place = 0;
-	if (!record->action)
-		return 0;
 	record->code = (__s32)ARCH_RETURN_VALUE(context);
 	record->result = record->code ? SEGMENT_REFUSED : SEGMENT_RETURNED;
 	if (pending->result && READ_USER(record->address, pending->result))
 		record->result = record->code ? SEGMENT_REFUSED : SEGMENT_UNREADABLE;
-	event_send(&hit, record, sizeof(*record));
+	if (pending->result && !record->code)
+		segment_complete(&hit, pending, record->address);
+	if (record->action)
+		event_send(&hit, record, sizeof(*record));
 	return 0;
 }
 

@@ -96,9 +96,14 @@ struct arguments_state {
 
 /* The call of a driver whose result is not known before it has returned. */
 struct pending_segment {
-	__u64 result;  /* address where the result goes */
-	__u64 before;  /* what stood there */
-	__u64 runtime; /* of a runtime, which calls its driver */
+	__u64 result;      /* address where the result goes */
+	__u64 before;      /* what stood there */
+	__u64 runtime;     /* of a runtime, which calls its driver */
+	__u64 pitch;       /* address where the length of a row goes, 0: nowhere */
+	__u64 rows;        /* of that length */
+	__u32 handle_kind; /* what the result is noted as */
+	struct segment_handle_value handle;
+	__u16 reserved;
 	struct segment_event record;
 };
 
@@ -142,6 +147,7 @@ struct thread_state {
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */
 	__u64 stacks_sent[STACK_CACHE_SIZE];
 
+	__u64 devices_below; /* that were pushed, a byte each, plus 1; 0: unknown */
 	struct pending_segment pending;
 	struct pending_communicator communicator;
 	/* Arguments of a library's call by place + 1, which is so much as an index less 1; 0 where there is none. */
@@ -177,6 +183,14 @@ struct {
 	__type(key, struct communicator_key);
 	__type(value, struct communicator_place);
 } communicators __weak SEC(".maps");
+
+/* Handles of drivers that stand for a device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct segment_handle_key);
+	__type(value, struct segment_handle_value);
+} segment_handles __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

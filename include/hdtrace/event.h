@@ -212,7 +212,13 @@ enum segment_action {
 	SEGMENT_UNREGISTER = 8, /* and no longer is */
 };
 
-enum segment_memory { SEGMENT_DEVICE = 0, SEGMENT_MANAGED = 1, SEGMENT_HOST = 2 };
+enum segment_memory {
+	SEGMENT_DEVICE = 0,
+	SEGMENT_MANAGED = 1,
+	SEGMENT_HOST = 2,
+	SEGMENT_ARRAY = 3,    /* of a device, without an address: `address` is its handle */
+	SEGMENT_IMPORTED = 4, /* of another process or interface, which holds it; bytes 0: how much is not known */
+};
 
 /* How it is known what a call came to. */
 enum segment_result {

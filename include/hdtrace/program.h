@@ -93,22 +93,52 @@ struct usdt_operand {
 /* Values of the point pytorch:malloc. */
 enum usdt_malloc { USDT_MALLOC_POINTER, USDT_MALLOC_BYTES, USDT_MALLOC_STREAM, USDT_MALLOC_VALUES };
 
+/* What a thread does with the device that its calls are for. */
+enum segment_selection { SELECT_NONE, SELECT_DEVICE, SELECT_PUSH, SELECT_POP };
+
+/* Handles that stand for a device in other calls. */
+enum segment_handle { HANDLE_NONE, HANDLE_CONTEXT, HANDLE_POOL, HANDLE_PHYSICAL };
+
+struct segment_handle_key {
+	__u64 handle;
+	__u32 target;
+	__u32 kind; /* enum segment_handle */
+};
+
+struct segment_handle_value {
+	__u8 device;
+	__u8 memory; /* enum segment_memory */
+};
+
 /*
  * What a function of a driver or its runtime does, and in which argument it has
- * what: a place as in hook_argument, plus 1; 0: it has none.
+ * what: a place as in hook_argument, plus 1; 0: it has none. One with a kind of
+ * handle and a result makes such a handle; one with `handle` too is about it.
  */
 struct segment_call {
-	__u8 action; /* enum segment_action; 0: it selects the thread's device */
+	__u8 action; /* enum segment_action; 0: it gives or takes no memory */
 	__u8 memory; /* enum segment_memory */
 	__u8 device_type;
 	__u8 result;  /* pointer to where the address or handle goes */
 	__u8 address; /* or handle, when it is an argument */
-	__u8 bytes;
-	__u8 handle; /* of MAP */
+	__u8 bytes;   /* of an array: its elements in a row */
+	__u8 handle;
 	__u8 stream;
-	__u8 device;  /* of a selection */
-	__u8 runtime; /* it may call the driver, whose calls are then part of it */
-	__u8 pooled;  /* memory from a pool of the driver, in the order of a stream */
+	__u8 device;      /* number of one */
+	__u8 location;    /* pointer to properties that have a CUmemLocation behind two numbers */
+	__u8 runtime;     /* it may call the driver, whose calls are then part of it */
+	__u8 pooled;      /* memory from a pool of the driver, in the order of a stream */
+	__u8 selection;   /* enum segment_selection */
+	__u8 handle_kind; /* enum segment_handle */
+	/* Sizes that are more than one number. */
+	__u8 bytes_offset;      /* `bytes` is a pointer, and the number lies so far behind it */
+	__u8 rows, layers;      /* how many; 0 counts as 1 */
+	__u8 pitch;             /* pointer to the length of a row, which the call tells */
+	__u8 pitch_offset;      /* it lies so far behind it */
+	__u8 channels;          /* of an array: pointer to a cudaChannelFormatDesc */
+	__u8 description;       /* of an array: pointer to a CUDA_ARRAY_DESCRIPTOR */
+	__u8 is_description_3d; /* to a CUDA_ARRAY3D_DESCRIPTOR */
+	__u8 levels;            /* of a mipmapped array */
 };
 
 /* How a collective has its tensors: a pointer to each of these. */

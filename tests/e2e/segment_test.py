@@ -132,8 +132,56 @@ def test_program_without_pytorch_has_its_segments_as_blocks(context, interface):
     check(callers <= {"program!weights_allocate", "program!main"}, "callers:", callers)
     names = {block["node_name"] for block in report.json["memory_blocks"]}
     check(names <= {"native.weights_allocate", "native.main"} and names, "names of blocks:", names)
+    blocks = [(block["device_addr"], str(block["size"])) for block in report.json["memory_blocks"]]
+    check_equal(blocks, [pair[1:] for pair, row in zip(given, segments) if row["device"] != "pinned"], "blocks")
     check_equal({row["device"] for row in segments if row["function"] == "cudaMalloc"} - {"cuda:0", "cuda:1"}, set(), "devices")
     invariants.check_schema(report)
+
+
+def trace_program(context, *arguments):
+    """Segments, report and the words of each line that a plain program printed."""
+    context.run(*context.command("true")).check_code(0)  # the stand-ins are there
+    program = build(context, "device_program.c", context.path("program"), f"-L{STANDINS}", "-l:libcudart.so.12",
+                    "-l:libcuda.so.1")
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", program, *arguments,
+                          environment={"LD_LIBRARY_PATH": STANDINS, **TWO_DEVICES})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    report = context.report()
+    invariants.check_schema(report)
+    return segments_of(report), report, [line.split() for line in process.out.splitlines()]
+
+
+@test(root="cuda")
+def test_memory_of_other_shapes_has_its_size(context):
+    """Rows with a pitch, arrays by their elements, imported memory, which is in no total."""
+    segments, report, words = trace_program(context, "shapes")
+    check_equal([(row["function"], row["device_addr"], row["size"]) for row in segments],
+                [tuple(word) for word in words if word[0].startswith("cu")], "segments")
+    check_equal([(row["function"], str(row["bytes"])) for row in report.live["segments"]["failures"]],
+                [tuple(word[1:]) for word in words if word[0] == "refused"], "refused calls")
+    check_equal({row["device_addr"] for row in segments if row["end_time_ns"]}, {word[1] for word in words if word[0] == "freed"},
+                "segments that ended")
+    kinds = {row["function"]: row["memory"] for row in segments}
+    check_equal({name for name, kind in kinds.items() if kind == "array"}, {name for name in kinds if "Array" in name}, "arrays")
+    check_equal({name for name, kind in kinds.items() if kind == "imported"}, {name for name in kinds if "Import" in name},
+                "imported memory")
+    held = sum(int(row["size"]) for row in segments if not row["end_time_ns"] and row["memory"] != "imported")
+    check_equal(report.live["devices"]["cuda:0"]["outside_bytes"], held, "bytes held at the end")
+    check_equal(report.live["segments"]["unsized"], 1, "memory of no known size")
+    blocks = [block["size"] for block in report.json["memory_blocks"]]
+    check_equal(sorted(blocks), sorted(int(row["size"]) for row in segments if row["memory"] != "imported"), "blocks")
+    check_equal([sum(word in line for line in report.json["limitations"]) for word in ("imported", "Arrays", "unsized")], [1, 1, 1],
+                "limitations")
+
+
+@test(root="cuda")
+def test_devices_of_segments_follow_contexts_pools_and_properties(context):
+    segments, _, words = trace_program(context, "contexts")
+    want = ["cuda:" + word[1] if word[0] == "device" else word[0] for word in words if not word[0].startswith("cu")]
+    got = [row["memory"] if row["memory"] in ("imported", "pinned") else row["device"] for row in segments]
+    check_equal(got, want, f"devices of {segments}")
+    check_equal([(row["device_addr"], row["size"]) for row in segments],
+                [tuple(word[1:]) for word in words if word[0].startswith("cu")], "addresses and sizes")
 
 
 @test(root="cuda")

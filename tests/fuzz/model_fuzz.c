@@ -184,7 +184,7 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->segment.bytes = bytes_of(command[6]);
 		record->segment.caller = command[7] & 3;
 		record->segment.action = command[7] >> 4;
-		record->segment.memory = command[7] >> 2 & 3;
+		record->segment.memory = command[7] % 5;
 		record->segment.result = command[4] & 7;
 		record->segment.pooled = command[4] >> 3 & 1;
 		record->segment.device_type = device_type_of(command);

@@ -80,6 +80,91 @@ static const struct device *cuda_of(const struct rank *rank)
 	return NULL;
 }
 
+static void of_memory(struct trace *trace, uint8_t action, uint8_t memory, uint64_t address, uint64_t bytes)
+{
+	segment(trace, (struct segment_event){.action = action,
+			       .memory = memory,
+			       .result = SEGMENT_RETURNED,
+			       .address = address,
+			       .bytes = bytes,
+			       .device_index = SEGMENT_DEVICE_UNKNOWN});
+}
+
+Test(arrays, that_have_handles_near_each_other_are_held_side_by_side)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	of_memory(&trace, SEGMENT_ALLOCATE, SEGMENT_ARRAY, 0x5000, 2 * MIB);
+	of_memory(&trace, SEGMENT_ALLOCATE, SEGMENT_ARRAY, 0x5040, 3 * MIB);
+	of_memory(&trace, SEGMENT_FREE, SEGMENT_ARRAY, 0x5000, 0);
+	of_memory(&trace, SEGMENT_ALLOCATE, SEGMENT_ARRAY, 0x5080, 0); /* of a format whose size is not known */
+	rank = trace_finish(&trace);
+	cr_assert_eq(arrlenu(rank->segments), 2);
+	cr_expect_neq(rank->segments[0].end_time_ns, UINT64_MAX);
+	cr_expect_eq(rank->segments[1].end_time_ns, UINT64_MAX);
+	cr_expect_eq(rank->unsized_segments, 1);
+	cr_expect_eq(cuda_of(rank)->segment_peak_bytes, 5 * MIB);
+	cr_expect_eq(cuda_of(rank)->segment_bytes, 3 * MIB);
+	model_free(trace.model);
+}
+
+/* Both ways of asking for memory, in the order in which they were used. */
+Test(programs, without_pytorch_have_pools_and_other_memory_as_blocks)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_RETURNED, BASE, 2 * MIB);
+	segment(&trace, (struct segment_event){.action = SEGMENT_ALLOCATE,
+				.result = SEGMENT_RETURNED,
+				.address = BASE + 32 * MIB,
+				.bytes = 3 * MIB,
+				.pooled = 1,
+				.device_index = SEGMENT_DEVICE_UNKNOWN});
+	take(&trace, SEGMENT_RETURNED, BASE + 64 * MIB, 4 * MIB);
+	give_back(&trace, BASE + 32 * MIB);
+	rank = trace_finish(&trace);
+	cr_assert_eq(arrlenu(rank->blocks), 3);
+	cr_expect_eq(rank->blocks[0].bytes, 2 * MIB);
+	cr_expect_eq(rank->blocks[1].bytes, 3 * MIB);
+	cr_expect_eq(rank->blocks[2].bytes, 4 * MIB);
+	cr_expect_not(rank->blocks[1].persistent);
+	model_free(trace.model);
+}
+
+Test(imports, are_listed_and_in_no_total)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_RETURNED, BASE, 2 * MIB);
+	of_memory(&trace, SEGMENT_ALLOCATE, SEGMENT_IMPORTED, 0x5000, 7 * MIB);
+	of_memory(&trace, SEGMENT_MAP, SEGMENT_IMPORTED, BASE + 32 * MIB, 4 * MIB);
+	of_memory(&trace, SEGMENT_ALLOCATE, SEGMENT_IMPORTED, BASE + 64 * MIB, 0); /* by a handle that tells no size */
+	rank = trace_finish(&trace);
+	cr_assert_eq(arrlenu(rank->segments), 3);
+	cr_expect_eq(rank->unsized_segments, 1);
+	cr_expect_eq(cuda_of(rank)->segment_bytes, 2 * MIB);
+	cr_expect_eq(cuda_of(rank)->segment_peak_bytes, 2 * MIB);
+	model_free(trace.model);
+}
+
+Test(mappings, are_certain_once_a_block_lies_in_them)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	for (uint64_t i = 0; i < 3; i++)
+		map(&trace, SEGMENT_MAP, BASE + 20 * i * MIB, 20 * MIB);
+	block(&trace, BASE, 40 * MIB, 60 * MIB);
+	rank = trace_finish(&trace);
+	cr_assert_eq(arrlenu(rank->segments), 3);
+	cr_expect(rank->segments[0].certain && rank->segments[1].certain);
+	cr_expect_not(rank->segments[2].certain);
+	model_free(trace.model);
+}
+
 /* --- what a call came to -------------------------------------------------------------- */
 
 Test(calls, that_return_give_segments_until_they_are_freed)

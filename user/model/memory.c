@@ -491,6 +491,7 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
 	more = reserved_more(&target->devices[given.place.device], event->reserved);
 	totals_take(target, given.place.device, &event->event, &totals);
 	segment_block(target, thread, given.place.device, event->address, more);
+	mappings_confirm(target, event->address, event->bytes);
 	return block_give(target, &given);
 }
 
@@ -588,7 +589,8 @@ int memory_segment_begin(struct target_state *target, uint32_t index, const stru
 	uint32_t run;
 	int error;
 
-	if (segment->device == DEVICES_MAX || !segment->address || !segment->bytes)
+	if (segment->device == DEVICES_MAX || !segment->address || !segment->bytes ||
+		segment->memory == SEGMENT_IMPORTED)
 		return 0;
 	error = block_give(target, &given);
 	run = error ? NONE : arrlast(target->allocations).run;

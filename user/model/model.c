@@ -246,7 +246,8 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
 /* An exec before anything happened is how jobs are started; later it ends what was there. */
 static void target_exec(struct target_state *target)
 {
-	if (arrlenu(target->runs) > 1 || arrlenu(target->allocations) || arrlenu(target->result.collectives))
+	if (arrlenu(target->runs) > 1 || arrlenu(target->allocations) || arrlenu(target->result.collectives) ||
+		arrlenu(target->result.segments))
 		target->ended = true;
 }
 
@@ -329,9 +330,16 @@ static bool event_trains(const struct event *event)
 	       (event->kind == EVENT_OPERATOR && event->flags & EVENT_BACKWARD);
 }
 
+/* Operators, and blocks of an allocator. */
+static bool event_is_pytorchs(const struct event *event)
+{
+	return event->kind == EVENT_OPERATOR || event->kind == EVENT_ALLOCATE || event->kind == EVENT_DEVICE_ALLOCATE;
+}
+
 int model_event(struct model *model, const struct event *event)
 {
 	struct target_state *target = target_find(model, event->target);
+	int error;
 
 	if (!target || target->ended || model->finished)
 		return 0;
@@ -341,7 +349,8 @@ int model_event(struct model *model, const struct event *event)
 		target->result.first_time_ns = event->time_ns;
 	target->result.last_time_ns = event->time_ns;
 	target->trained |= event_trains(event);
-	return event_send(target, event);
+	error = event_is_pytorchs(event) ? segments_meet_pytorch(target) : 0;
+	return error ? error : event_send(target, event);
 }
 
 int model_window(struct model *model, uint64_t since_ns, uint64_t dropped_records, uint64_t dropped_bytes)

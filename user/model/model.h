@@ -366,6 +366,7 @@ struct rank {
 	struct symbol *symbols;                /* stb_ds, by address */
 	uint64_t segment_failures, out_of_memory_count;
 	uint64_t unknown_segment_frees;
+	uint64_t unsized_segments; /* arrays and imported memory of which it is not known how large they are */
 
 	uint64_t first_time_ns, last_time_ns; /* of the events; both 0 when there was none */
 	uint64_t event_count;

@@ -14,8 +14,11 @@
  * Physical memory that is mapped (expandable segments) is a segment for each
  * mapping; created memory that is never mapped is not counted.
  *
- * Which device a call is for is what its thread selected, else the device of the
- * blocks in it.
+ * Arrays have no address: their handle stands for it, and covers one byte. Memory
+ * that was imported is another's, who holds it: it is listed, and in no total.
+ *
+ * Which device a call is for is what its handle or its thread says, else the
+ * device of the blocks in it.
  */
 #include "state.h"
 
@@ -46,6 +49,17 @@ static size_t live_behind(const struct target_state *target, uint64_t address)
 	return low;
 }
 
+static bool is_handle(uint8_t memory, bool mapped)
+{
+	return memory == SEGMENT_ARRAY || (memory == SEGMENT_IMPORTED && !mapped);
+}
+
+/* Bytes from its address on that are its own. */
+static uint64_t span_of(const struct segment *segment)
+{
+	return is_handle(segment->memory, segment->mapped) ? 1 : segment->bytes;
+}
+
 /* The segment that an address lies in, NONE. */
 static uint32_t live_at(const struct target_state *target, uint64_t address)
 {
@@ -55,7 +69,7 @@ static uint32_t live_at(const struct target_state *target, uint64_t address)
 	if (!behind)
 		return NONE;
 	segment = &target->result.segments[target->live_segments[behind - 1]];
-	return address - segment->address < segment->bytes ? target->live_segments[behind - 1] : NONE;
+	return address - segment->address < span_of(segment) ? target->live_segments[behind - 1] : NONE;
 }
 
 static bool live_overlaps(const struct target_state *target, uint64_t address, uint64_t bytes)
@@ -71,6 +85,8 @@ static bool live_overlaps(const struct target_state *target, uint64_t address, u
 /* What an allocator calls for is its own, though no block may lie in it yet. */
 static bool is_of_allocator(const struct target_state *target, const struct segment *segment)
 {
+	if (segment->memory == SEGMENT_IMPORTED)
+		return false;
 	return segment->has_blocks || hmgeti(((struct target_state *)target)->allocators, segment->caller) >= 0;
 }
 
@@ -110,7 +126,7 @@ static void segment_begin(struct target_state *target, struct thread *thread, co
 	uint32_t index = (uint32_t)arrlenu(target->result.segments);
 	size_t place;
 
-	range_clear(target, segment->address, segment->bytes, segment->start_time_ns);
+	range_clear(target, segment->address, span_of(segment), segment->start_time_ns);
 	arrput(target->result.segments, *segment);
 	place = live_behind(target, segment->address);
 	arrins(target->live_segments, place, index);
@@ -209,8 +225,11 @@ static bool is_made_again(const struct segment *doubtful, const struct segment_e
 
 static bool result_is_plausible(const struct target_state *target, const struct segment_event *event)
 {
-	return event->result == SEGMENT_FOUND && event->address && event->address % SEGMENT_ALIGNMENT == 0 &&
-	       !live_overlaps(target, event->address, event->bytes);
+	bool handle = is_handle(event->memory, false);
+
+	return event->result == SEGMENT_FOUND && event->address &&
+	       (handle || event->address % SEGMENT_ALIGNMENT == 0) &&
+	       !live_overlaps(target, event->address, handle ? 1 : event->bytes);
 }
 
 /* Memory from a driver's pool is a block, unless there is an allocator of blocks above it. */
@@ -223,15 +242,19 @@ static void segment_allocate(struct target_state *target, struct thread *thread,
 {
 	struct segment segment = segment_of(target, event);
 
-	if (!event->bytes)
-		return;
-	if (event->result == SEGMENT_REFUSED) {
+	if (event->result == SEGMENT_REFUSED && (event->bytes || event->memory == SEGMENT_IMPORTED)) {
 		failure_add(target, &segment, event->code);
 		return;
 	}
+	if (!event->bytes && segment.memory > SEGMENT_HOST) {
+		target->result.unsized_segments++;
+		return;
+	}
+	if (!event->bytes)
+		return;
 	if ((event->result == SEGMENT_RETURNED && event->address) || result_is_plausible(target, event)) {
 		segment_begin(target, thread, &segment);
-		if (segment_is_block(target, &segment))
+		if (target->pools_are_blocks && segment_is_block(target, &segment))
 			memory_segment_begin(target, thread->last_segment, &event->event);
 	} else {
 		thread->doubtful = segment;
@@ -288,7 +311,7 @@ static void segment_free(struct target_state *target, struct thread *thread, con
 		return;
 	}
 	release_note(target, thread, event, index);
-	if (segment_is_block(target, &target->result.segments[index]))
+	if (target->pools_are_blocks && segment_is_block(target, &target->result.segments[index]))
 		memory_segment_end(target, index, &event->event);
 	segment_end(target, index, event->event.time_ns);
 }
@@ -374,6 +397,17 @@ static uint32_t segment_confirm(struct target_state *target, struct thread *thre
 		segment_begin(target, thread, &segment);
 	}
 	return thread->last_segment;
+}
+
+void mappings_confirm(struct target_state *target, uint64_t address, uint64_t bytes)
+{
+	uint64_t end = address + bytes;
+	uint32_t index;
+
+	while (address < end && (index = live_at(target, address)) != NONE && target->result.segments[index].mapped) {
+		target->result.segments[index].certain = true;
+		address = target->result.segments[index].address + target->result.segments[index].bytes;
+	}
 }
 
 void segment_block(struct target_state *target, struct thread *thread, uint8_t device, uint64_t address, uint64_t more)
@@ -537,13 +571,11 @@ int kernel_launch(struct target_state *target, const struct launch_event *event)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* A program without PyTorch: what the driver gave it are its blocks. */
-int segments_become_blocks(struct target_state *target)
+/* What was given until now, all of it or what came from pools of the driver. */
+static int moments_become_blocks(struct target_state *target, bool pools_only)
 {
 	int error = 0;
 
-	if (arrlenu(target->allocations) || arrlenu(target->runs) > 1)
-		return 0;
 	for (size_t i = 0; i < arrlenu(target->segment_moments) && !error; i++) {
 		const struct segment_moment *moment = &target->segment_moments[i];
 		const struct segment *segment = &target->result.segments[moment->segment];
@@ -552,10 +584,27 @@ int segments_become_blocks(struct target_state *target)
 			.thread_id = segment->thread_id,
 		};
 
+		if (pools_only && !segment_is_block(target, segment))
+			continue;
 		error = moment->is_end ? memory_segment_end(target, moment->segment, &event)
 		                       : memory_segment_begin(target, moment->segment, &event);
 	}
 	return error;
+}
+
+int segments_meet_pytorch(struct target_state *target)
+{
+	if (target->pools_are_blocks)
+		return 0;
+	target->pools_are_blocks = true;
+	return moments_become_blocks(target, true);
+}
+
+int segments_become_blocks(struct target_state *target)
+{
+	if (target->pools_are_blocks || arrlenu(target->allocations) || arrlenu(target->runs) > 1)
+		return 0;
+	return moments_become_blocks(target, false);
 }
 
 static void devices_guess(struct target_state *target)
@@ -590,7 +639,7 @@ void segments_total(struct target_state *target)
 		uint64_t change = moment->is_end ? -segment->bytes : segment->bytes;
 		struct device *device;
 
-		if (segment->device == DEVICES_MAX)
+		if (segment->device == DEVICES_MAX || segment->memory == SEGMENT_IMPORTED)
 			continue;
 		device = &target->devices[segment->device].device;
 		held[segment->device] += change;

@@ -230,6 +230,7 @@ struct target_state {
 
 	uint32_t *live_segments;                /* stb_ds: indices into result.segments, by address */
 	struct segment_moment *segment_moments; /* stb_ds */
+	bool pools_are_blocks;                  /* segments_meet_pytorch */
 	struct {
 		uint64_t key;
 		bool value;
@@ -363,6 +364,11 @@ int memory_exhausted(struct target_state *target, const struct out_of_memory_eve
 int kernel_launch(struct target_state *target, const struct launch_event *event);
 /* The allocator of a device gives out a block, and holds `more` bytes than before. */
 void segment_block(struct target_state *target, struct thread *thread, uint8_t device, uint64_t address, uint64_t more);
+/* Mapped memory that a block lies in was given, whatever was seen of the call. */
+void mappings_confirm(struct target_state *target, uint64_t address, uint64_t bytes);
+/* There are operators or blocks of an allocator: of what drivers give, blocks are what comes from their pools. */
+int segments_meet_pytorch(struct target_state *target);
+/* A program without PyTorch: all that the driver gave it are its blocks. */
 int segments_become_blocks(struct target_state *target);
 /* No more events come. */
 void segments_finish(struct target_state *target);

@@ -53,6 +53,13 @@ static const char *const LIMITATIONS[] = {
 	"The allocator's totals of a device are not the sum of the blocks that were seen "                             \
 	"(live.devices: unexplained_totals)."
 #define LIMITATION_DEVICES "Memory of other devices was seen but is not in this report (live.devices; --device)."
+#define LIMITATION_IMPORTED                                                                                            \
+	"Memory that another process or interface holds was imported: it is listed (rank_N_segments.csv: imported), "  \
+	"and in no total."
+#define LIMITATION_UNSIZED                                                                                             \
+	"Of some arrays or of memory of other processes no call tells the size: they are not in the segments "         \
+	"(live.segments.unsized)."
+#define LIMITATION_ARRAYS "Arrays of a device are counted by their elements: how the device pads them is not known."
 #define LIMITATION_ASYNC                                                                                               \
 	"The allocator back end is cudaMallocAsync: blocks are what the driver's pools gave to it, and what the "      \
 	"pools "                                                                                                       \
@@ -89,6 +96,22 @@ static void put_device_limitations(struct json *json, const struct rank *rank, y
 		json_text(json, LIMITATION_ASYNC);
 }
 
+static void put_segment_limitations(struct json *json, const struct rank *rank)
+{
+	bool imported = false, arrays = false;
+
+	for (size_t i = 0; i < arrlenu(rank->segments); i++) {
+		imported |= rank->segments[i].memory == SEGMENT_IMPORTED;
+		arrays |= rank->segments[i].memory == SEGMENT_ARRAY;
+	}
+	if (imported)
+		json_text(json, LIMITATION_IMPORTED);
+	if (arrays)
+		json_text(json, LIMITATION_ARRAYS);
+	if (rank->unsized_segments)
+		json_text(json, LIMITATION_UNSIZED);
+}
+
 void put_limitations(struct json *json, const struct rank *rank, yajl_val target, yajl_val end)
 {
 	const char *level = tree_text(target, "level");
@@ -121,6 +144,7 @@ void put_limitations(struct json *json, const struct rank *rank, yajl_val target
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
 	put_device_limitations(json, rank, target);
+	put_segment_limitations(json, rank);
 	if (rank->stacks_cut)
 		json_text(json, LIMITATION_STACKS_CUT);
 	if (rank->arguments_cut)

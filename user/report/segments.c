@@ -27,6 +27,10 @@ const char *segment_memory_name(const struct segment *segment)
 		return "device";
 	case SEGMENT_MANAGED:
 		return "managed";
+	case SEGMENT_ARRAY:
+		return "array";
+	case SEGMENT_IMPORTED:
+		return "imported";
 	default:
 		return "pinned";
 	}
@@ -186,6 +190,7 @@ void put_segments(struct json *json, const struct rank *rank)
 	put_failures(json, rank);
 	put_releases(json, rank);
 	json_put_unsigned(json, "unknown_frees", rank->unknown_segment_frees);
+	json_put_unsigned(json, "unsized", rank->unsized_segments);
 	json_object_end(json);
 }
 

@@ -10,7 +10,7 @@
 
 /* "cuda:0"; "" when it is not known. */
 const char *segment_device_name(const struct rank *rank, uint8_t device);
-/* "device", "managed", "pinned", "registered" */
+/* "device", "managed", "pinned", "registered", "array", "imported" */
 const char *segment_memory_name(const struct segment *segment);
 /* "libnccl.so.2!ncclCommInitRank+0x1c", or less when less is known; cut to fit. */
 const char *segment_caller(const struct rank *rank, uint64_t address, char text[SEGMENT_CALLER_BYTES]);

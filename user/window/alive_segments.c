@@ -38,7 +38,9 @@ static void allocate_take(struct alive *alive, struct strand *strand, const stru
 {
 	struct segment segment = {.record = alive->records, .bytes = event->bytes};
 	bool returned = event->result == SEGMENT_RETURNED && event->address;
-	bool found = event->result == SEGMENT_FOUND && event->address && event->address % SEGMENT_ALIGNMENT == 0;
+	bool handle = event->memory == SEGMENT_ARRAY || event->memory == SEGMENT_IMPORTED;
+	bool found =
+		event->result == SEGMENT_FOUND && event->address && (handle || event->address % SEGMENT_ALIGNMENT == 0);
 
 	if (event->result == SEGMENT_REFUSED || !event->bytes)
 		return;

@@ -47,25 +47,6 @@ EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 	return SUCCESS;
 }
 
-EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)
-{
-	*context = STANDIN_HANDLE;
-	return SUCCESS;
-}
-
-EXPORT int cuCtxCreate_v2(void **context, unsigned flags, int device)
-{
-	standin_set_current_device(device);
-	*context = STANDIN_HANDLE;
-	return SUCCESS;
-}
-
-EXPORT int cuCtxGetCurrent(void **context)
-{
-	*context = STANDIN_HANDLE;
-	return SUCCESS;
-}
-
 EXPORT int cuGetErrorString(int error, const char **text)
 {
 	*text = error == ERROR_OUT_OF_MEMORY ? "out of memory" : "error of the stand-in driver";
@@ -113,6 +94,33 @@ EXPORT int cuMemAllocFromPoolAsync(void **address, size_t bytes, struct standin_
 EXPORT int cuMemFreeAsync(void *address, void *stream)
 {
 	return cuMemFree_v2(address);
+}
+
+EXPORT int cuMemAllocAsync_ptsz(void **address, size_t bytes, void *stream)
+{
+	return allocate(address, bytes, STANDIN_DEVICE, standin_default_pool(standin_current_device()));
+}
+
+EXPORT int cuMemFreeAsync_ptsz(void *address, void *stream)
+{
+	return address && standin_release(address, DEVICE_KINDS) ? ERROR_INVALID_VALUE : SUCCESS;
+}
+
+/* The beginning of CUmemPoolProps. */
+struct pool_properties {
+	int allocation_type, handle_types;
+	struct {
+		int type, id;
+	} location;
+};
+
+EXPORT int cuMemPoolCreate(struct standin_pool **pool, const struct pool_properties *properties)
+{
+	*pool = calloc(1, sizeof(**pool));
+	if (!*pool)
+		return ERROR_OUT_OF_MEMORY;
+	(*pool)->device = properties->location.id;
+	return SUCCESS;
 }
 
 EXPORT int cuMemAllocHost_v2(void **address, size_t bytes)

@@ -129,6 +129,17 @@ EXPORT int cudaFreeAsync(void *address, void *stream)
 	return release(address, DEVICE_KINDS);
 }
 
+/* Those of threads that have default streams of their own. */
+EXPORT int cudaMallocAsync_ptsz(void **address, size_t bytes, void *stream)
+{
+	return allocate(address, bytes, STANDIN_DEVICE, standin_default_pool(standin_current_device()));
+}
+
+EXPORT int cudaFreeAsync_ptsz(void *address, void *stream)
+{
+	return release(address, DEVICE_KINDS);
+}
+
 EXPORT int cudaDeviceGetDefaultMemPool(struct standin_pool **pool, int device)
 {
 	*pool = standin_default_pool(device);
@@ -247,17 +258,19 @@ EXPORT int cudaMemsetAsync(void *address, int value, size_t bytes, void *handle)
 }
 
 /* Memory is shared with processes that this one forked, at the same address. */
-#define IPC_HANDLE_BYTES 64
+struct ipc_handle {
+	char bytes[64];
+};
 
-EXPORT int cudaIpcGetMemHandle(char *handle, void *address)
+EXPORT int cudaIpcGetMemHandle(struct ipc_handle *handle, void *address)
 {
-	memset(handle, 0, IPC_HANDLE_BYTES);
+	memset(handle, 0, sizeof(*handle));
 	memcpy(handle, &address, sizeof(address));
 	return SUCCESS;
 }
 
-EXPORT int cudaIpcOpenMemHandle(void **address, const char *handle, unsigned flags)
+EXPORT int cudaIpcOpenMemHandle(void **address, struct ipc_handle handle, unsigned flags)
 {
-	memcpy(address, handle, sizeof(*address));
+	memcpy(address, &handle, sizeof(*address));
 	return SUCCESS;
 }
