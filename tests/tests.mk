@@ -54,7 +54,7 @@ fuzz:
 # make e2e MATCH=attach: only the tests whose name has this in it. The first test that needs a root
 # (scripts/test-root) makes it: some minutes, once.
 e2e: all
-	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e $(if $(MATCH),-k '$(MATCH)')
+	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e --jobs $(JOBS) $(if $(MATCH),-k '$(MATCH)')
 
 $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	@mkdir -p $(@D)
@@ -65,7 +65,7 @@ SANITIZED_TESTS := each_program survives forked_children several_pids replaces_i
 
 e2e-sanitize:
 	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" all
-	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize \
+	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize --jobs $(JOBS) \
 		$(foreach name,$(SANITIZED_TESTS),-k $(name))
 
 bench: all $(BENCH_PROGRAMS)

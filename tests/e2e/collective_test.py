@@ -79,7 +79,7 @@ def test_buckets_of_gradients_are_told_from_other_collectives(context):
         check_equal([row["step"] for row in buckets], ["0", "1", "2"], "steps of buckets")
 
 
-@test(timeout=120)
+@test(timeout=120, alone=True)
 def test_the_rank_that_comes_last_is_named_with_the_time_that_others_waited(context):
     traced = run(context, "late", "gloo", RANKS, "0.05")
     times = {rank: int(time_ns) for rank, time_ns in re.findall(r"^late (\d) (\d+)$", traced.out, re.MULTILINE)}

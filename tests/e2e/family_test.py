@@ -73,7 +73,7 @@ def test_a_started_launcher_is_no_rank_and_ranks_are_seen_from_their_first_opera
         check_equal(report["live"]["counts"]["steps"], 3, f"steps of {name}")
 
 
-@test(timeout=120)
+@test(timeout=120, alone=True)
 def test_two_jobs_at_once_are_kept_apart(context):
     jobs = [family(context, "exec", "0") for _ in range(2)]
     context.run(context.hdtrace, "-p", "all", "-d", "2", "-o", context.path("out")).check_code(COMPLETE)
@@ -131,7 +131,7 @@ def test_a_started_command_has_the_limits_of_its_starter(context):
     check_equal(traced.out, "256\n", f"limit of open files in {traced}")
 
 
-@test(timeout=300)
+@test(timeout=300, alone=True)
 def test_64_ranks_are_traced_at_once(context):
     job = context.program("many", 64)
     wait_until(lambda: "children" in job.out, lambda: f"children of {job}", timeout=30)

@@ -9,9 +9,11 @@ scripts/test-root tells more: program, trained, trace_run, traced, reference and
 command do so by themselves. Paths are the same inside and outside. With
 device="cuda" the jobs get JOB_DEVICE, and the reference follows that device.
 """
+import contextlib
 import ctypes
 import csv
 import errno
+import fcntl
 import functools
 import json
 import os
@@ -61,40 +63,32 @@ def skip(reason):
 # --- registry ---------------------------------------------------------------------
 
 class Test:
-    def __init__(self, name, function, timeout, needs_bpf, root, device):
+    def __init__(self, name, function, timeout, needs_bpf, root, device, alone):
         self.name, self.function, self.timeout, self.needs_bpf = name, function, timeout, needs_bpf
-        self.root, self.device, self.file = root, device, function.__module__
+        self.root, self.device, self.alone, self.file = root, device, alone, function.__module__
 
 
 REGISTERED = []
 
 
-def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None, root=None, device="cpu"):
+def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None, root=None, device="cpu",
+         alone=False):
     """Mark a test.
 
     With `each`, a list of values, one test a value: function(context, value). `root` and `device` say where its jobs
-    run; without a root, on this machine itself.
+    run; without a root, on this machine itself. One that is `alone` has the machine for itself: it looks at all of
+    its processes, or at how fast something is.
     """
     def register(function):
         if each is None:
-            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf, root, device))
+            REGISTERED.append(Test(function.__name__, function, timeout, needs_bpf, root, device, alone))
         for value in each or ():
             @functools.wraps(function)
             def bound(context, value=value):
                 function(context, value)
-            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf, root, device))
+            REGISTERED.append(Test(f"{function.__name__}[{value}]", bound, timeout, needs_bpf, root, device, alone))
         return function
     return register(function) if function else register
-
-
-@functools.lru_cache(maxsize=None)
-def provide_root(name):
-    """(path, exit code, last line) of scripts/test-root, which makes the root if it is not there."""
-    process = subprocess.Popen([TEST_ROOT, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    line = "no reason was given"
-    for line in process.stderr:
-        print(line, end="", flush=True)
-    return process.stdout.read().strip(), process.wait(), line.strip()
 
 
 def why_no_bpf():
@@ -189,14 +183,23 @@ class Report:
 
     def __init__(self, folder, rank=0):
         self.folder, self.rank = folder, rank
+        self.read = {}  # path: (identity of the file, its content)
 
     def path(self, suffix):
         return os.path.join(self.folder, f"rank_{self.rank}", f"rank_{self.rank}_{suffix}")
 
+    def _content(self, path, parse):
+        """What `parse` makes of a file; once, as long as nobody replaces it."""
+        with open(path, newline="", encoding="utf-8") as source:
+            status = os.fstat(source.fileno())
+            identity = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if self.read.get(path, (None,))[0] != identity:
+                self.read[path] = identity, parse(source)
+        return self.read[path][1]
+
     def _rows(self, kind):
         csv.field_size_limit(1 << 24)
-        with open(self.path(kind + ".csv"), newline="", encoding="utf-8") as source:
-            return list(csv.DictReader(source))
+        return self._content(self.path(kind + ".csv"), lambda source: list(csv.DictReader(source)))
 
     @property
     def tasks(self):
@@ -213,8 +216,7 @@ class Report:
 
     @property
     def json(self):
-        with open(self.path("memory.json"), encoding="utf-8") as source:
-            return json.load(source)
+        return self._content(self.path("memory.json"), json.load)
 
     @property
     def live(self):
@@ -349,28 +351,32 @@ class Context:
 
     def traced(self, script):
         """Report of `hdtrace run` on a script; made once for all tests of a run."""
-        folder = self.cached("traced", os.path.basename(script))
-        if not os.path.exists(folder):
-            self.trace_run(script)
-            os.rename(self.path("out"), folder)
+        with self.shared("traced", os.path.basename(script)) as folder:
+            if not os.path.exists(folder):
+                self.trace_run(script)
+                os.rename(self.path("out"), folder)
         return Report(folder)
 
-    def cached(self, *parts):
-        """Where a result that several tests use is kept: apart for each root and device."""
+    @contextlib.contextmanager
+    def shared(self, *parts):
+        """Where a result that several tests use is kept, apart for each root and device; nobody else makes it meanwhile."""
         where = os.path.basename(self.root) if self.root else "here"
-        return os.path.join(self.cache, "-".join([where, self.device, *parts]).replace("/", "_"))
+        folder = os.path.join(self.cache, "-".join([where, self.device, *parts]).replace("/", "_"))
+        with open(folder + ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
 
     def report(self, out="out", rank=0):
         return Report(self.path(out), rank)
 
     def reference(self, script, *arguments):
         """Folder of the reference's report of a script; made once for all tests of a run."""
-        folder = self.cached("reference", os.path.basename(script), *arguments)
-        if not os.path.exists(folder):
-            process = self.run(*self.command(PYTHON, os.path.join(HERE, "reference.py"), "--device", self.device,
-                                             "-o", folder + ".part", script, *arguments))
-            check(process.code == 0, f"the reference failed: {process}")
-            os.rename(folder + ".part", folder)
+        with self.shared("reference", os.path.basename(script), *arguments) as folder:
+            if not os.path.exists(folder):
+                process = self.run(*self.command(PYTHON, os.path.join(HERE, "reference.py"), "--device", self.device,
+                                                 "-o", folder + ".part", script, *arguments))
+                check(process.code == 0, f"the reference failed: {process}")
+                os.rename(folder + ".part", folder)
         return folder
 
     def finish(self):

@@ -2,6 +2,7 @@
 
 Each function takes a harness.Report and fails with the first row that is wrong.
 """
+import collections
 import os
 import re
 from decimal import Decimal
@@ -46,10 +47,10 @@ def check_steps(report):
     check(not steps or completed <= len(steps) <= completed + 2, f"{len(steps)} rows of steps, tasks know {completed} complete ones")
     check(all(step["complete"] == "1" for step in steps[:-1]), "a step before the last one is not complete")
     check(len(steps) < completed + 2 or steps[completed]["complete"] == "1", "two steps after the last one with a task are open")
+    tasks = collections.Counter(int(task["step"]) for task in report.tasks if task["task_name"] != "initialization")
     for place, step in enumerate(steps):
         check_equal(int(step["step"]), place, "step")
-        tasks = [task for task in report.tasks if int(task["step"]) == place and task["task_name"] != "initialization"]
-        check(int(step["operators"]) >= len(tasks), f"step {place} has {step['operators']} operators, but {len(tasks)} tasks")
+        check(int(step["operators"]) >= tasks[place], f"step {place} has {step['operators']} operators, but {tasks[place]} tasks")
         check(int(step["end_bytes"]) <= int(step["peak_bytes"]), "more bytes at the end than at the peak:", step)
         phases = sum(int(step[f"{phase}_ns"]) for phase in ("forward", "recompute", "backward", "optimizer"))
         check(phases <= int(step["duration_ns"]) + 1, "phases are longer than the step:", step)

@@ -258,7 +258,7 @@ def test_catalogue_of_libraries_reads_every_call(context, kind):
     check_equal(len(rows), len(calls), "calls")
 
 
-@test(timeout=120)
+@test(timeout=120, alone=True)
 def test_64_ranks_that_call_at_a_steady_rate_lose_nothing(context):
     """Together 32,000 calls a second."""
     ranks, calls = 64, 1000

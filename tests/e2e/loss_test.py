@@ -48,7 +48,7 @@ def test_report_from_a_capture_with_loss_says_so_again(context):
     check_equal(context.report("again").event_counts(), context.report().event_counts(), "event counts")
 
 
-@test
+@test(alone=True)
 def test_default_ring_loses_nothing_of_a_fast_job(context):
     job = context.trained("loop", "--pause", "0")
     context.attach(job, "-d", "5").check_code(COMPLETE)

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Run the end-to-end tests: real jobs under hdtrace, against the reference.
 
-    run.py [-k PATTERN] [--list] [--hdtrace PATH] [--work DIR] [--keep]
+    run.py [-k PATTERN] [--list] [--jobs N] [--hdtrace PATH] [--work DIR] [--keep]
 
-Finds tests in *_test.py beside this file, runs them one after the other, each
-in a process group and a folder of its own, prints a line a test, and at the end
-`N passed, N failed, N skipped`. Folders of failed tests are kept.
+Finds tests in *_test.py beside this file and runs them, N at a time, each in a
+process group and a folder of its own: those of this machine first, those of a
+root when it is there, and those marked `alone` at last, one by one. Prints a
+line a test, and at the end `N passed, N failed, N skipped`. Folders of failed
+tests are kept.
 """
 import argparse
 import fnmatch
@@ -15,6 +17,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -43,12 +46,12 @@ def find_tests(patterns):
 
 def run_in_child(test, context, log):
     """The child's whole life: run one test, say in the log why it did not pass."""
-    os.setpgid(0, 0)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
     status = FAILED
     try:
+        os.setpgid(0, 0)
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
         test.function(context)
         status = PASSED
     except harness.Skipped as reason:
@@ -66,54 +69,152 @@ def run_in_child(test, context, log):
         os._exit(status)
 
 
-def wait_child(pid, timeout):
-    """Exit status, or None when the time was over; the child's group is gone afterwards."""
-    deadline, over = time.monotonic() + timeout, False
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if time.monotonic() > deadline:
-            over = True
-            break
-        time.sleep(POLL_SECONDS)
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    _, status = os.waitpid(pid, 0)
-    return None if over else os.waitstatus_to_exitcode(status)
+def folder_name(test):
+    """Of several tests whose names differ in marks only, all but the first get a number."""
+    names = [re.sub(r"[^\w.-]+", "_", other.name).strip("_") for other in harness.REGISTERED]
+    place = harness.REGISTERED.index(test)
+    earlier = names[:place].count(names[place])
+    return names[place] + (f".{earlier + 1}" if earlier else "")
 
 
-def run_test(test, options, no_bpf):
-    """(status, text to show) of one test."""
-    if test.needs_bpf and no_bpf:
-        return SKIPPED, no_bpf
-    root = None
-    if test.root:
-        root, code, reason = harness.provide_root(test.root)
-        if code != 0:
-            return SKIPPED if code == harness.CANNOT_MAKE_ROOT else FAILED, reason
-    folder = os.path.join(options.work, re.sub(r"[^\w.-]+", "_", test.name).strip("_"))
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    context = harness.Context(test.name, folder, options.hdtrace, os.path.join(options.work, "reference"), root,
-                              test.device)
-    log = os.path.join(folder, "test.log")
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        run_in_child(test, context, log)
-    status = wait_child(pid, test.timeout)
-    with open(log, encoding="utf-8", errors="replace") as source:
-        lines = source.read().splitlines()
-    if status is None:
-        lines.append(f"not finished after {test.timeout} s")
-        lines += processes_of(folder)
-    elif status not in (PASSED, SKIPPED):
-        status = FAILED
-    if status in (PASSED, SKIPPED) and not options.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        lines.append(f"kept: {folder}")
-    return FAILED if status is None else status, "\n".join(lines[-LOG_LINES:])
+class Running:
+    """A test on its way."""
+
+    def __init__(self, test, root, options):
+        self.test, self.options, self.start = test, options, time.monotonic()
+        self.folder = os.path.join(options.work, folder_name(test))
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        context = harness.Context(test.name, self.folder, options.hdtrace, os.path.join(options.work, "reference"), root,
+                                  test.device)
+        self.log = os.path.join(self.folder, "test.log")
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            run_in_child(test, context, self.log)
+
+    def over(self):
+        """Did it end, or is its time over?"""
+        return (os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+                or time.monotonic() > self.start + self.test.timeout)
+
+    def finish(self):
+        """(status, text to show); its process group is gone afterwards."""
+        in_time = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        with open(self.log, encoding="utf-8", errors="replace") as source:
+            lines = source.read().splitlines()
+        if not in_time:
+            lines.append(f"not finished after {self.test.timeout} s")
+            lines += processes_of(self.folder)
+        if not in_time or status not in (PASSED, SKIPPED):
+            status = FAILED
+        if status in (PASSED, SKIPPED) and not self.options.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            lines.append(f"kept: {self.folder}")
+        return status, "\n".join(lines[-LOG_LINES:])
+
+
+class Roots:
+    """The roots that tests need, made one after the other while tests that need none run."""
+
+    def __init__(self, names, work):
+        self.names, self.work = names, work
+        self.made = {}  # name: (path, exit code, last line)
+        self.process = None
+
+    def look(self):
+        """To be called now and then: goes on with the next root when one is finished."""
+        if self.process and self.process.poll() is not None:
+            self.made[self.names.pop(0)] = (self.text("out"), self.process.returncode, self.text("err").split("\n")[-1])
+            self.process = None
+        if self.names and not self.process:
+            with open(self.file("out"), "wb") as out, open(self.file("err"), "wb") as err:
+                self.process = subprocess.Popen([harness.TEST_ROOT, self.names[0]], stdout=out, stderr=err)
+
+    def file(self, suffix):
+        return os.path.join(self.work, f"root-{self.names[0]}.{suffix}")
+
+    def text(self, suffix):
+        with open(self.file(suffix), encoding="utf-8", errors="replace") as source:
+            return source.read().strip()
+
+    def ready(self, test):
+        return test.root is None or test.root in self.made
+
+    def problem(self, test):
+        """(status, reason) of a test whose root could not be made, else None."""
+        if test.root is None:
+            return None
+        _, code, reason = self.made[test.root]
+        if code == 0:
+            return None
+        return (SKIPPED if code == harness.CANNOT_MAKE_ROOT else FAILED), reason
+
+    def path(self, test):
+        return self.made[test.root][0] if test.root else None
+
+
+class Tally:
+    """What came out, as it is told."""
+
+    def __init__(self):
+        self.counts, self.failures = {PASSED: 0, FAILED: 0, SKIPPED: 0}, []
+
+    def add(self, test, status, text, seconds):
+        self.counts[status] += 1
+        word = {PASSED: "ok", FAILED: "FAILED", SKIPPED: "skipped"}[status]
+        reason = f": {text}" if status == SKIPPED else ""
+        print(f"{word:8}{test.name} ({seconds:.1f} s){reason}", flush=True)
+        if status == FAILED:
+            lines = ["    " + line for line in text.splitlines()]
+            print("\n".join(lines), flush=True)
+            self.failures += [f"FAILED  {test.name}", *lines[:SUMMARY_LINES]]
+
+    def close(self):
+        if self.failures:
+            print("\n" + "\n".join(self.failures))
+        skipped = f", {self.counts[SKIPPED]} skipped" if self.counts[SKIPPED] else ""
+        print(f"{self.counts[PASSED]} passed, {self.counts[FAILED]} failed{skipped}")
+        return 1 if self.counts[FAILED] else 0
+
+
+def next_test(waiting, running, roots, jobs):
+    """Take the test that may begin now, or None. One that is to be alone waits until nothing else is left."""
+    if len(running) >= jobs or any(one.test.alone for one in running):
+        return None
+    for test in waiting:
+        if roots.ready(test) and not (test.alone and (running or not waiting[0].alone)):
+            waiting.remove(test)
+            return test
+    return None
+
+
+def run_tests(tests, options):
+    """Run all, in the order of the module's description."""
+    no_bpf, tally, running = harness.why_no_bpf(), Tally(), []
+    waiting = sorted(tests, key=lambda test: (test.alone, test.root is not None))
+    roots = Roots(sorted({test.root for test in tests if test.root and not (test.needs_bpf and no_bpf)}), options.work)
+    while waiting or running:
+        roots.look()
+        test = next_test(waiting, running, roots, options.jobs)
+        if test is None:
+            time.sleep(POLL_SECONDS)
+        elif test.needs_bpf and no_bpf:
+            tally.add(test, SKIPPED, no_bpf, 0)
+        elif roots.problem(test):
+            tally.add(test, *roots.problem(test), 0)
+        else:
+            running.append(Running(test, roots.path(test), options))
+        for one in [one for one in running if one.over()]:
+            running.remove(one)
+            tally.add(one.test, *one.finish(), time.monotonic() - one.start)
+    return tally.close()
 
 
 def processes_of(folder):
@@ -131,6 +232,7 @@ def parse_arguments():
                         help="only tests whose name has this in it or matches it as a glob, or of that file (attach_test); "
                              "may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the tests")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many tests run at a time (1)")
     parser.add_argument("--hdtrace", default=os.path.join(harness.TOP, "build", "hdtrace"), metavar="PATH")
     parser.add_argument("--work", default=os.path.join(harness.TOP, "build", "e2e"), metavar="DIR",
                         help="where the tests' folders are made")
@@ -154,24 +256,7 @@ def main():
         return 2
     shutil.rmtree(os.path.join(options.work, "reference"), ignore_errors=True)
     os.makedirs(os.path.join(options.work, "reference"))
-    no_bpf = harness.why_no_bpf()
-    counts, failures = {PASSED: 0, FAILED: 0, SKIPPED: 0}, []
-    for test in tests:
-        start = time.monotonic()
-        status, text = run_test(test, options, no_bpf)
-        counts[status] += 1
-        word = {PASSED: "ok", FAILED: "FAILED", SKIPPED: "skipped"}[status]
-        reason = f": {text}" if status == SKIPPED else ""
-        print(f"{word:8}{test.name} ({time.monotonic() - start:.1f} s){reason}", flush=True)
-        if status == FAILED:
-            lines = ["    " + line for line in text.splitlines()]
-            print("\n".join(lines), flush=True)
-            failures += [f"FAILED  {test.name}", *lines[:SUMMARY_LINES]]
-    if failures:
-        print("\n" + "\n".join(failures))
-    skipped = f", {counts[SKIPPED]} skipped" if counts[SKIPPED] else ""
-    print(f"{counts[PASSED]} passed, {counts[FAILED]} failed{skipped}")
-    return 1 if counts[FAILED] else 0
+    return run_tests(tests, options)
 
 
 if __name__ == "__main__":
