@@ -359,13 +359,15 @@ def test_findings_name_the_line_that_grows_and_the_one_that_is_dead(context):
     file = program_path("growing")
     with opened(context.path("out")) as page:
         found = {item["finding"]: item for item in page.all_data("#finding-list > li")}
-        check_equal(found["growth"]["name"], f"{file}:{want['keep']}", "line that grows")
-        check_equal(float(found["growth"]["each"]), want["bytes"], "bytes a step")
-        check_equal((int(found["dead"]["bytes"]), int(found["dead"]["count"])), (want["dead_bytes"], 1), "dead bytes at the peak, and blocks")
+        check_equal(page.data("#finding-list li[data-finding=growth] li")["name"], f"{file}:{want['keep']}", "line that grows")
+        check_equal(float(found["growth"]["bytes_per_step"]), want["bytes"], "bytes a step")
+        check_equal((int(found["dead"]["bytes"]), int(found["dead"]["blocks"])), (want["dead_bytes"], 1), "dead bytes at the peak, and blocks")
         line = page.data("#finding-list li[data-finding=dead] li")
         check_equal(line["name"], f"{file}:{want['dead']}", "line of the dead block")
         rows = [row for row in context.report().rows if own_line({"python_stack": row["python_stack"]}) == line["name"]]
         check_equal(int(line["cost"]), sum(int(row["size"]) * held_after(row) for row in rows), "bytes × tasks")
+        check_equal([item["id"] for item in page.all_data("#finding-list > li")], [one["id"] for one in context.report().json["findings"]],
+                    "findings of the page and of the JSON")
 
 
 @test(timeout=TIMEOUT)
@@ -413,7 +415,7 @@ def test_findings_are_silent_where_there_is_nothing(context):
     report = context.traced(MLP)
     with opened(report.folder) as page:
         found = {item["finding"] for item in page.all_data("#finding-list > li")}
-        check("peak" in found and not found & {"growth", "memory", "imbalance", "unfinished", "cache"}, "findings:", found)
+        check("peak" in found and not found & {"growth", "out_of_memory", "imbalance", "unfinished", "fragmentation", "gradients", "dead"}, "findings:", found)
 
 
 @test(root="cuda", device="cuda", timeout=TIMEOUT)
@@ -429,15 +431,12 @@ def test_exhausted_device_is_explained(context):
         check_equal(int(page.data("#peak")["bytes"]), truth.json["devices"]["cuda:0"]["peak"]["Total"], "bytes of the peak")
         check_equal(int(page.data("#tile-reserved")["value"]), device["reserved_peak_bytes"], "held by the allocator")
         check_equal(page.run("return view.timeline.reserved().at(-1)[1]"), device["reserved_bytes"], "the end of its line")
-        found = page.data("#finding-list li[data-finding=memory]")
+        found = page.data("#finding-list li[data-finding=out_of_memory]")
         free = event["reserved_bytes"] - event["allocated_bytes"]
-        check_equal((int(found["requested"]), int(found["free"]), int(found["gap"])),
+        check_equal((int(found["requested_bytes"]), int(found["free_bytes"]), int(found["largest_gap_bytes"])),
                     (event["requested_bytes"], free, event["largest_gap_bytes"]), "asked for, free, largest piece")
-        check_equal(found["fragmented"], "false", "there was not enough in any number of pieces")
-        page.run("view.rank.head.out_of_memory.at(-1).requested_bytes = arguments[0]; drawFindings()", free - 1)
-        check_equal(page.data("#finding-list li[data-finding=memory]")["fragmented"], "true", "there was enough, in pieces")
-        page.run("view.rank.head.out_of_memory.at(-1).requested_bytes = arguments[0]; drawFindings()", event["requested_bytes"])
-        text = page.text("#finding-list li[data-finding=memory]")
+        check_equal(found["fragmented"], "0", "there was not enough in any number of pieces")
+        text = page.text("#finding-list li[data-finding=out_of_memory]")
         for line in event["lines"]:
             check(f'{line["file_name"]}:{line["line_num"]}' in text, f"{line} is not named: {text}")
         page.type("#capacity", f"{truth.json['summary']['peak_bytes'] / 2 ** 30:.20f}")
@@ -508,7 +507,7 @@ def test_collective_that_never_finished_is_told(context):
         os.kill(rank["pid"], 9)
     one = job["unfinished"][0]
     with opened(context.path("out")) as page:
-        check_equal(page.data("#finding-list > li[data-finding=unfinished]")["count"], str(len(job["unfinished"])), "unfinished collectives")
+        check_equal(page.data("#finding-list > li[data-finding=unfinished]")["ranks"], str(len(job["unfinished"])), "unfinished collectives")
         for selector in ("#collective-list li[data-kind=unfinished]", "#finding-list li[data-finding=unfinished]"):
             text = page.text(selector)
             for part in (f"rank {one['rank']} began {one['kind']} {one['sequence']}", f"rank {one['absent_rank']} never did",

@@ -5,13 +5,14 @@ import subprocess
 
 from harness import COMPLETE, FAILED, PYTHON, TOP, USAGE, check, check_equal, test
 
-VERBS = ("record", "run", "report", "doctor")
+VERBS = ("record", "run", "report", "explain", "doctor")
 OPTIONS = {
     "record": ("--pid", "--output", "--duration", "--steps", "--until-oom", "--window", "--level", "--ring-size", "--all-blocks", "--pool-name",
                "--hooks", "--format", "--stats", "--quiet", "--verbose"),
     "run": ("--output", "--duration", "--steps", "--until-oom", "--window", "--level", "--ring-size", "--all-blocks", "--pool-name", "--hooks",
             "--format", "--stats", "--quiet", "--verbose"),
     "report": ("--output", "--format", "--pool-name", "--empty-users", "--all-blocks"),
+    "explain": ("--json", "--device", "--device-memory"),
     "doctor": ("--pid", "--json"),
 }
 DOCTOR_CHECKS = (r"kernel", r"btf", r"lockdown", r"capabilit", r"paranoid|unprivileged", r"ring|memlock|memory")

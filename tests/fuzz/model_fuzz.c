@@ -11,6 +11,7 @@
 
 #include "containers/containers.h"
 #include "model/model.h"
+#include "report/findings_text.h"
 #include "report/report.h"
 
 #define TENSORS_MAX 4
@@ -359,6 +360,26 @@ static void check_rank(const struct rank *rank)
 		require(rank->externals[i].uses > 0 && rank->externals[i].first_run < arrlenu(rank->runs));
 }
 
+/* Whatever happened: what they save is no more than there is, and the same again. */
+static void check_findings(const struct model *model)
+{
+	const struct finding_options options = {.device_bytes = 1 << 20};
+	const struct rank **ranks = NULL;
+	struct finding *findings;
+	FILE *nowhere = fopen("/dev/null", "w");
+
+	for (size_t i = 0; i < model_rank_count(model); i++)
+		arrput(ranks, model_rank(model, i));
+	findings = findings_find(ranks, arrlenu(ranks), &options);
+	for (size_t i = 0; i < arrlenu(findings); i++)
+		require(!findings[i].device || findings[i].saves_bytes == SAVES_UNKNOWN ||
+			findings[i].device->has_totals || findings[i].saves_bytes <= findings[i].device->peak_bytes);
+	require(nowhere && findings_write(nowhere, findings) == 0);
+	findings_free(findings);
+	arrfree(ranks);
+	fclose(nowhere);
+}
+
 /* Of the operators by index; the rest have none. */
 static const uint32_t FLAGS_OF[8] = {[3] = OPERATOR_LIFT, [4] = OPERATOR_RANGE_BEGIN, [5] = OPERATOR_RANGE_END};
 
@@ -377,9 +398,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t at = 1; at + COMMAND_BYTES <= size; at += COMMAND_BYTES)
 		send(model, data + at, at);
 	require(model_finish(model) == 0);
+	check_findings(model);
 	for (size_t i = 0; i < model_rank_count(model); i++) {
 		check_rank(model_rank(model, i));
-		require(report_summary(model_rank(model, i), nowhere) == 0);
+		require(report_summary(model_rank(model, i), NULL, nowhere) == 0);
 	}
 	fclose(nowhere);
 	model_free(model);

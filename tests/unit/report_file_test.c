@@ -280,7 +280,7 @@ Test(summary, fits_a_terminal_and_names_the_peak)
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	cr_expect(eq(int, report_summary(trace_finish(&trace), out), 0));
+	cr_expect(eq(int, report_summary(trace_finish(&trace), NULL, out), 0));
 	fclose(out);
 	cr_expect(eq(int, strncmp(text, "rank 0  peak 2.0 MiB at 0.000 s, task 2, forward, step 0\n", 57), 0), "%s",
 		text);

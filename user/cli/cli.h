@@ -16,6 +16,7 @@ enum exit_status { STATUS_COMPLETE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STA
 int verb_record(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
+int verb_explain(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 
 /* The capture's name in an output folder. */
@@ -41,6 +42,21 @@ void folder_unmake(const char *path, size_t made);
 
 /* "FOLDER/name", to be freed; NULL when memory is out. */
 char *path_join(const char *folder, const char *name);
+
+/* Paths of captures that may be named by their folders: stb_ds, to be given to captures_free. NULL: one is not there,
+ * which was told. */
+char **captures_name(const char *const *inputs, size_t count);
+void captures_free(char **paths);
+
+/*
+ * A finished model with at least one rank, of one capture or of several that ranks of the same jobs are in. NULL when
+ * there is none, which was told. *status: STATUS_COMPLETE, STATUS_LOST, or STATUS_FAILED with NULL.
+ */
+struct model *captures_read(
+	const char *const *captures, size_t count, const struct model_options *options, int *status);
+
+/* Its ranks, by job and rank: stb_ds. */
+const struct rank **model_ranks(const struct model *model);
 
 /*
  * Make all reports of captures below `folder` and print the summary: of one, or of several that ranks of the same jobs

@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "containers/containers.h"
-#include "replay/replay.h"
+#include "findings/findings.h"
 
 #define FOLDER_MODE 0777 /* less the umask */
 
@@ -187,7 +187,7 @@ static int rank_write_into(const struct rank *rank, const char *folder, const st
 	if (options->quiet)
 		return 0;
 	/* Who reads the summary may have gone; the reports of other ranks are written all the same. */
-	error = report_summary(rank, out);
+	error = report_summary(rank, &options->report, out);
 	fprintf(out, "reports     %s/rank_%d/\n\n", folder, rank->rank);
 	return error == -EIO ? 0 : error;
 }
@@ -210,11 +210,13 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 }
 
 static int job_file_write(const struct rank *const *ranks, size_t count, const char *folder, const char *name,
-	int (*write)(const struct rank *const *ranks, size_t count, const char *path))
+	const struct report_options *options,
+	int (*write)(
+		const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path))
 {
 	char *job_folder = path_join(folder, ranks[0]->job);
 	char *path = job_folder ? path_join(job_folder, name) : NULL;
-	int error = path ? write(ranks, count, path) : -ENOMEM;
+	int error = path ? write(ranks, count, options, path) : -ENOMEM;
 
 	if (error)
 		fprintf(stderr, "hdtrace: cannot write %s: %s\n", path ? path : name, strerror(-error));
@@ -231,11 +233,11 @@ static int job_write(
 	int error = 0;
 
 	if (several && options->formats & REPORT_JSON)
-		error = job_file_write(ranks, count, folder, "job.json", report_job_json);
+		error = job_file_write(ranks, count, folder, "job.json", &options->report, report_job_json);
 	if (!error && several && options->formats & REPORT_CSV)
-		error = job_file_write(ranks, count, folder, "steps.csv", report_job_steps_csv);
+		error = job_file_write(ranks, count, folder, "steps.csv", &options->report, report_job_steps_csv);
 	if (!error && options->formats & REPORT_HTML)
-		error = job_file_write(ranks, count, folder, "report.html", report_job_html);
+		error = job_file_write(ranks, count, folder, "report.html", &options->report, report_job_html);
 	if (error || options->quiet)
 		return error;
 	if (several)
@@ -246,85 +248,42 @@ static int job_write(
 }
 
 /* Ranks come by job. */
-static int jobs_write(const struct model *model, const char *folder, const struct output_options *options)
+static int jobs_write(const struct rank *const *ranks, const char *folder, const struct output_options *options)
 {
-	size_t count = model_rank_count(model), first = 0;
-	const struct rank **ranks = NULL;
+	size_t count = arrlenu(ranks), first = 0;
 	int error = 0;
 
-	for (size_t index = 0; index < count; index++)
-		arrput(ranks, model_rank(model, index));
 	for (size_t index = 1; !error && index <= count; index++) {
 		if (index < count && !strcmp(ranks[index]->job, ranks[first]->job))
 			continue;
 		error = job_write(ranks + first, index - first, folder, options);
 		first = index;
 	}
-	arrfree(ranks);
-	return error;
-}
-
-static void capture_tell(const char *capture, const struct replay_result *result)
-{
-	if (!result->damage.complete)
-		fprintf(stderr, "hdtrace: %s: %s at byte %llu; the %llu records before it are reported\n", capture,
-			result->damage.reason, (unsigned long long)result->damage.offset,
-			(unsigned long long)result->damage.records);
-	else if (!result->complete)
-		fprintf(stderr, "hdtrace: %s: the recording was cut off; what was written is reported\n", capture);
-}
-
-/* Feed a capture to the model; *complete stays only when it is whole. */
-static int capture_take(const char *capture, struct model *model, bool *complete)
-{
-	struct replay_result result = {0};
-	int error = replay_file(capture, model, &result);
-
-	if (error)
-		fprintf(stderr, "hdtrace: cannot read %s: %s\n", capture,
-			*result.damage.reason ? result.damage.reason : strerror(-error));
-	else
-		capture_tell(capture, &result);
-	*complete &= result.complete;
-	replay_result_clear(&result);
 	return error;
 }
 
 int outputs_write(const char *const *captures, size_t count, const char *folder, const struct output_options *options)
 {
 	struct model_options model_options = {.all_blocks = options->all_blocks, .devices = options->devices};
-	struct model *model = model_new(&model_options);
-	int error = 0, status = STATUS_COMPLETE;
-	bool complete = true;
+	struct output_options with_findings = *options;
+	struct finding *findings;
+	const struct rank **ranks;
+	struct model *model;
+	int error = 0, status;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (!model) {
-		fprintf(stderr, "hdtrace: no memory\n");
-		return STATUS_FAILED;
-	}
-	for (size_t index = 0; !error && index < count; index++)
-		error = capture_take(captures[index], model, &complete);
-	if (error)
-		goto cleanup;
-	if (!complete)
-		status = STATUS_LOST;
-	error = model_finish(model);
-	if (error)
-		fprintf(stderr, "hdtrace: cannot make the reports: %s\n", strerror(-error));
-	for (size_t index = 0; !error && index < model_rank_count(model); index++) {
-		const struct rank *rank = model_rank(model, index);
-
-		if (!rank_complete(rank))
-			status = STATUS_LOST;
-		error = rank_write(rank, folder, options);
-	}
+	model = captures_read(captures, count, &model_options, &status);
+	if (!model)
+		return status;
+	ranks = model_ranks(model);
+	findings = findings_find(ranks, arrlenu(ranks), NULL);
+	with_findings.report.findings = findings;
+	for (size_t index = 0; !error && index < arrlenu(ranks); index++)
+		error = rank_write(ranks[index], folder, &with_findings);
 	if (!error)
-		error = jobs_write(model, folder, options);
-	if (!error && !model_rank_count(model)) {
-		fprintf(stderr, "hdtrace: %s holds no traced process\n", captures[0]);
-		error = -ENODATA;
-	}
-cleanup:
+		error = jobs_write(ranks, folder, &with_findings);
+	findings_free(findings);
+	arrfree(ranks);
 	model_free(model);
 	return error ? STATUS_FAILED : status;
 }

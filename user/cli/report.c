@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "containers/containers.h"
@@ -40,41 +39,6 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		return 0;
 	}
 	return output_option_parse(key, text, &arguments->output, state);
-}
-
-/* A capture may be named by its folder. Returns its path, to be freed, or NULL with errno. */
-static char *capture_path(const char *input)
-{
-	struct stat status;
-
-	if (stat(input, &status))
-		return NULL;
-	return S_ISDIR(status.st_mode) ? path_join(input, CAPTURE_NAME) : strdup(input);
-}
-
-static void paths_free(char **paths)
-{
-	for (size_t index = 0; index < arrlenu(paths); index++)
-		free(paths[index]);
-	arrfree(paths);
-}
-
-/* stb_ds, to be given to paths_free; NULL when one is not there, which is told then. */
-static char **capture_paths(const char *const *inputs)
-{
-	char **paths = NULL;
-
-	for (size_t index = 0; index < arrlenu(inputs); index++) {
-		char *path = capture_path(inputs[index]);
-
-		if (!path) {
-			fprintf(stderr, "hdtrace: cannot read %s: %s\n", inputs[index], strerror(errno));
-			paths_free(paths);
-			return NULL;
-		}
-		arrput(paths, path);
-	}
-	return paths;
 }
 
 /* Beside the capture, unless -o says otherwise. */
@@ -116,7 +80,7 @@ int verb_report(int argc, char **argv)
 		arrfree(arguments.inputs);
 		return STATUS_USAGE;
 	}
-	captures = capture_paths(arguments.inputs);
+	captures = captures_name(arguments.inputs, arrlenu(arguments.inputs));
 	if (!captures)
 		goto cleanup;
 	folder = folder_path(&arguments, captures[0]);
@@ -130,7 +94,7 @@ int verb_report(int argc, char **argv)
 		folder_unmake(folder ? folder : "", made);
 cleanup:
 	free(folder);
-	paths_free(captures);
+	captures_free(captures);
 	arrfree(arguments.inputs);
 	return status;
 }

@@ -472,6 +472,18 @@ static inline bool block_alive_at(const struct block *block, uint32_t order)
 	return block->first_order <= order && order < block->last_order;
 }
 
+/* Bytes of a block in the totals of its device. */
+static inline uint64_t block_held_bytes(const struct block *block)
+{
+	return block->allocated_bytes ? block->allocated_bytes : block->bytes;
+}
+
+/* The innermost frame, or NULL. */
+static inline const struct frame *stack_leaf(const struct stack *stack)
+{
+	return stack->frame_count ? &stack->frames[stack->frame_count - 1] : NULL;
+}
+
 /*
  * A plot coordinate as the report prints it, 12 decimals ("6.333333333333").
  * `task` is start or block_end_task; the text is at most

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "containers/containers.h"
-#include "text.h"
 
 /* Texts of the model are there once: equal ones have equal addresses. */
 struct group_key {
@@ -36,11 +35,6 @@ static void group_add(struct groups *groups, struct group_key key, struct holder
 		groups->holders[place].bytes += bytes;
 		groups->holders[place].blocks++;
 	}
-}
-
-uint64_t block_held_bytes(const struct block *block)
-{
-	return block->allocated_bytes ? block->allocated_bytes : block->bytes;
 }
 
 /* Keep the largest blocks, largest first; of equal ones the older. */

@@ -31,7 +31,4 @@ void holders_free(struct holders *holders);
  */
 size_t holders_enough(const struct holders *holders, uint64_t bytes);
 
-/* Bytes of a block in the totals of its device. */
-uint64_t block_held_bytes(const struct block *block);
-
 #endif

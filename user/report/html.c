@@ -40,13 +40,14 @@ static void put_phases(struct json *json)
 	json_array_end(json);
 }
 
-static void put_head(struct json *json, const struct rank *const *ranks, size_t count)
+static void put_head(
+	struct json *json, const struct rank *const *ranks, size_t count, const struct report_options *options)
 {
 	json_object(json);
 	put_names(json);
 	json_put_text(json, "hdtrace", HDTRACE_VERSION);
 	json_key(json, "job");
-	put_job(json, ranks, count);
+	put_job(json, ranks, count, options ? options->findings : NULL);
 	put_phases(json);
 	json_key(json, "ranks");
 	json_array(json);
@@ -57,7 +58,7 @@ static void put_head(struct json *json, const struct rank *const *ranks, size_t 
 	json_object_end(json);
 }
 
-static int head_write(FILE *file, const struct rank *const *ranks, size_t count)
+static int head_write(FILE *file, const struct rank *const *ranks, size_t count, const struct report_options *options)
 {
 	struct json json;
 	char *text = NULL;
@@ -69,7 +70,7 @@ static int head_write(FILE *file, const struct rank *const *ranks, size_t count)
 		return -ENOMEM;
 	error = json_begin(&json, memory);
 	if (!error) {
-		put_head(&json, ranks, count);
+		put_head(&json, ranks, count, options);
 		error = json_end(&json);
 	}
 	if (fclose(memory) && !error)
@@ -80,9 +81,9 @@ static int head_write(FILE *file, const struct rank *const *ranks, size_t count)
 	return error;
 }
 
-static int data_write(FILE *file, const struct rank *const *ranks, size_t count)
+static int data_write(FILE *file, const struct rank *const *ranks, size_t count, const struct report_options *options)
 {
-	int error = head_write(file, ranks, count);
+	int error = head_write(file, ranks, count, options);
 
 	for (size_t i = 0; !error && i < count; i++) {
 		char scope[SCOPE_BYTES];
@@ -93,7 +94,8 @@ static int data_write(FILE *file, const struct rank *const *ranks, size_t count)
 	return error;
 }
 
-int report_job_html(const struct rank *const *ranks, size_t count, const char *path)
+int report_job_html(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path)
 {
 	size_t length = (size_t)(report_page_end - report_page_begin);
 	const char *mark = memmem(report_page_begin, length, DATA_MARK, strlen(DATA_MARK));
@@ -106,7 +108,7 @@ int report_job_html(const struct rank *const *ranks, size_t count, const char *p
 	if (error)
 		return error;
 	fwrite(report_page_begin, 1, (size_t)(mark - report_page_begin), output.file);
-	error = data_write(output.file, ranks, count);
+	error = data_write(output.file, ranks, count, options);
 	mark += strlen(DATA_MARK);
 	fwrite(mark, 1, (size_t)(report_page_end - mark), output.file);
 	if (!error)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "findings_json.h"
 #include "job_json.h"
 #include "output.h"
 #include "text.h"
@@ -194,10 +195,11 @@ static void put_peaks(struct json *json, const struct rank *const *ranks, size_t
 	json_object_end(json);
 }
 
-void put_job(struct json *json, const struct rank *const *ranks, size_t count)
+void put_job(struct json *json, const struct rank *const *ranks, size_t count, const struct finding *findings)
 {
 	json_object(json);
 	put_differing(json, ranks, count);
+	put_findings_of_job(json, findings, ranks[0]->job);
 	json_put_text(json, "job", *ranks[0]->job ? ranks[0]->job : NULL);
 	put_latest(json, ranks, count);
 	put_peaks(json, ranks, count);
@@ -211,7 +213,8 @@ void put_job(struct json *json, const struct rank *const *ranks, size_t count)
 	json_object_end(json);
 }
 
-int report_job_json(const struct rank *const *ranks, size_t count, const char *path)
+int report_job_json(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path)
 {
 	struct output output = {0};
 	struct json json = {0};
@@ -222,7 +225,7 @@ int report_job_json(const struct rank *const *ranks, size_t count, const char *p
 		return error;
 	error = json_begin(&json, output.file);
 	if (!error) {
-		put_job(&json, ranks, count);
+		put_job(&json, ranks, count, options ? options->findings : NULL);
 		error = json_end(&json);
 	}
 	if (!error)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "containers/containers.h"
-#include "holders.h"
 
 #define NODE_NONE 0u
 /* Of the generator of priorities (xorshift): any odd number; the same one gives the same picture again. */

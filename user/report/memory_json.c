@@ -12,6 +12,7 @@
 #include <inttypes.h>
 
 #include "facts.h"
+#include "findings_json.h"
 #include "json_writer.h"
 #include "containers/containers.h"
 #include "limitations.h"
@@ -47,6 +48,7 @@ struct report {
 	const struct rank *rank;
 	yajl_val target, end; /* parsed texts, NULL: none or no JSON */
 	const char *pool_name;
+	const struct finding *findings;
 	char **stack_texts; /* for every stack, its text as JSON, made when first needed */
 };
 
@@ -478,6 +480,7 @@ static void put_report(struct report *report)
 
 	json_object(json);
 	put_devices(report);
+	put_findings_of_rank(json, report->findings, report->rank);
 	put_limitations(json, report->rank, report->target, report->end);
 	put_live(report);
 	put_blocks(report);
@@ -532,6 +535,7 @@ int report_memory_json(const struct rank *rank, const struct report_options *opt
 	int error;
 
 	report.pool_name = options && options->pool_name ? options->pool_name : REPORT_POOL_NAME;
+	report.findings = options ? options->findings : NULL;
 	if (allocator)
 		report.pool_name = allocator;
 	arrzero(report.stack_texts, arrlenu(rank->stacks));

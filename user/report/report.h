@@ -10,14 +10,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "findings/findings.h"
 #include "model/model.h"
 
 /* The viewers of this CSV draw only pools that they know. */
 #define REPORT_POOL_NAME "DefaultEnhancedAscendMemoryPool"
 
 struct report_options {
-	const char *pool_name; /* column pool_type; NULL: REPORT_POOL_NAME */
-	bool empty_users;      /* user_tasks {} in the CSV, as a dry run writes it */
+	const char *pool_name;          /* column pool_type; NULL: REPORT_POOL_NAME */
+	bool empty_users;               /* user_tasks {} in the CSV, as a dry run writes it */
+	const struct finding *findings; /* stb_ds: of all ranks (findings_find); NULL: there are none */
 };
 
 /* Bytes are those of the capture. -ENODATA: nothing was observed, so there are no rows (the JSON says it). */
@@ -48,14 +50,17 @@ int report_rank(
 	const struct rank *rank, const struct report_options *options, unsigned int formats, const char *folder);
 
 /* The ranks of one job, `count` of them, at least one. */
-int report_job_steps_csv(const struct rank *const *ranks, size_t count, const char *path);
-int report_job_json(const struct rank *const *ranks, size_t count, const char *path);
+int report_job_steps_csv(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path);
+int report_job_json(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path);
 /* One page of all of them, for a browser. */
-int report_job_html(const struct rank *const *ranks, size_t count, const char *path);
+int report_job_html(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path);
 int report_job_summary(const struct rank *const *ranks, size_t count, FILE *out);
 
 /* For people: at most 100 columns, aligned. */
-int report_summary(const struct rank *rank, FILE *out);
+int report_summary(const struct rank *rank, const struct report_options *options, FILE *out);
 
 /* Did the target show any memory at all? */
 bool report_has_data(const struct rank *rank);

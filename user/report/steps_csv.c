@@ -32,11 +32,13 @@ static void write_rows(FILE *file, const struct rank *rank)
 		write_row(file, rank, i);
 }
 
-int report_job_steps_csv(const struct rank *const *ranks, size_t count, const char *path)
+int report_job_steps_csv(
+	const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path)
 {
 	struct output output;
 	int error = output_open(&output, path);
 
+	(void)options;
 	if (error)
 		return error;
 	fputs(HEADER, output.file);
@@ -47,6 +49,5 @@ int report_job_steps_csv(const struct rank *const *ranks, size_t count, const ch
 
 int report_steps_csv(const struct rank *rank, const struct report_options *options, const char *path)
 {
-	(void)options;
-	return rank->step_count ? report_job_steps_csv(&rank, 1, path) : -ENODATA;
+	return rank->step_count ? report_job_steps_csv(&rank, 1, options, path) : -ENODATA;
 }

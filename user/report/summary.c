@@ -12,34 +12,18 @@
 #include <string.h>
 
 #include "containers/containers.h"
+#include "findings/words.h"
+#include "findings_text.h"
 #include "holders.h"
 #include "segments.h"
 #include "text.h"
 
-#define SIZE_TEXT_BYTES 24
 /* Columns of the table; with the others and their gaps they make 100. */
 #define NAME_COLUMNS 27
 #define PLACE_COLUMNS 29
 #define LINE_COLUMNS 78
 #define NANOSECONDS 1e9
 #define NANOSECONDS_OF_MILLISECOND 1e6
-
-static const char *size_format(char text[SIZE_TEXT_BYTES], uint64_t bytes)
-{
-	static const char *const UNITS[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	double value = (double)bytes;
-	int unit = -1;
-
-	while (value >= 1024 && unit < (int)(sizeof(UNITS) / sizeof(*UNITS)) - 1) {
-		value /= 1024;
-		unit++;
-	}
-	if (unit < 0)
-		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 " B", bytes);
-	else
-		snprintf(text, SIZE_TEXT_BYTES, "%.1f %s", value, UNITS[unit]);
-	return text;
-}
 
 /* Text in exactly (pad) or at most so many columns; the front goes first. Nothing that would move the cursor. */
 static void write_columns(FILE *out, const char *text, int columns, bool pad)
@@ -72,30 +56,15 @@ static void write_columns(FILE *out, const char *text, int columns, bool pad)
 		putc(' ', out);
 }
 
-/* The job's own line: innermost outside PyTorch, whose lines are the same for every job; else the innermost. */
-static const struct frame *frame_of_job(const struct stack *stack)
-{
-	for (uint32_t i = stack->frame_count; i > 0; i--)
-		if (!strstr(stack->frames[i - 1].file, "-packages/torch/") && stack->frames[i - 1].file[0] != '<')
-			return &stack->frames[i - 1];
-	return stack_leaf(stack);
-}
-
 /* file:line, in an allocated text. */
 static char *place_of(const struct stack *stack)
 {
-	const struct frame *leaf = frame_of_job(stack);
+	const struct frame *leaf = stack_line(stack);
 	char *text;
 
 	if (!leaf)
 		return strdup("(no Python frame)");
 	return asprintf(&text, "%s:%u", leaf->file, leaf->line) < 0 ? NULL : text;
-}
-
-/* Of the forward pass where that is known: the engine of autograd is always called from the same line. */
-static const struct stack *origin_of(const struct rank *rank, const struct operator_run *run)
-{
-	return &rank->stacks[run->forward == RUN_NONE ? run->stack : rank->runs[run->forward].stack];
 }
 
 static int write_place(FILE *out, const char *title, const struct stack *stack)
@@ -131,7 +100,7 @@ static int write_peak(FILE *out, const struct rank *rank, const struct device *d
 	write_columns(out, rank->operator_names[run->name], LINE_COLUMNS, false);
 	error = write_place(out, "line", &rank->stacks[run->stack]);
 	if (!error && run->forward != RUN_NONE)
-		error = write_place(out, "forward", origin_of(rank, run));
+		error = write_place(out, "forward", run_origin(rank, run));
 	if (*run->module) {
 		fputs("\n  module    ", out);
 		write_columns(out, run->module, LINE_COLUMNS, false);
@@ -167,7 +136,7 @@ static int write_block(FILE *out, const struct rank *rank, const struct block *b
 
 	/* What is older than the trace has no line, but may have a name. */
 	place = block->preexisting && *block->owner ? strdup(block->owner)
-	                                            : place_of(origin_of(rank, &rank->runs[block->producer]));
+	                                            : place_of(run_origin(rank, &rank->runs[block->producer]));
 	if (!place)
 		return -ENOMEM;
 	fprintf(out, "  %10s  %-10s  %-14s  ", size_format(size, block->bytes), category_name(block->category),
@@ -324,7 +293,7 @@ static int write_device(FILE *out, const struct rank *rank, uint8_t index)
 	return write_largest(out, rank, index);
 }
 
-int report_summary(const struct rank *rank, FILE *out)
+int report_summary(const struct rank *rank, const struct report_options *options, FILE *out)
 {
 	bool several = false;
 	int error;
@@ -346,6 +315,7 @@ int report_summary(const struct rank *rank, FILE *out)
 	error = write_out_of_memory(out, rank);
 	if (error)
 		return error;
+	findings_write_short(out, options ? options->findings : NULL, rank);
 	write_counts(out, rank);
 	return ferror(out) ? -EIO : 0;
 }

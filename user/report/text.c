@@ -218,10 +218,5 @@ char *text_of_stack(const struct stack *stack)
 	return array;
 }
 
-const struct frame *stack_leaf(const struct stack *stack)
-{
-	return stack->frame_count ? &stack->frames[stack->frame_count - 1] : NULL;
-}
-
 const enum category categories_sorted[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
 	CATEGORY_OPTSTATE, CATEGORY_OTHER, CATEGORY_PARAMETER, CATEGORY_TEMP, CATEGORY_WORKSPACE};

@@ -34,7 +34,4 @@ char *text_of_stack(const struct stack *stack);
 /* Categories in the order of their names. */
 extern const enum category categories_sorted[CATEGORIES];
 
-/* The innermost frame, or NULL. */
-const struct frame *stack_leaf(const struct stack *stack);
-
 #endif
