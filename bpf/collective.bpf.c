@@ -217,6 +217,39 @@ int collective_begun(struct pt_regs *context)
 	return 0;
 }
 
+static __always_inline void work_send(const struct hit *hit, __u64 work, __u8 action, bool is_functional)
+{
+	struct work_event record = {.work = work, .action = action, .is_functional = is_functional};
+
+	event_fill(&record.event, hit, EVENT_WORK, sizeof(record), 0);
+	event_send(hit, &record, sizeof(record));
+}
+
+/* What becomes of a collective: the constructor, wait and finish of c10d::Work, and who waits otherwise. */
+SEC("uprobe.multi")
+int work_noted(struct pt_regs *context)
+{
+	const struct hook_description *description;
+	struct hit hit;
+	__u8 action;
+
+	description = collective_begin(&hit, context);
+	if (!description)
+		return 0;
+	action = description->collective.kind;
+	if (action == WORK_WAIT_TENSOR) {
+		hit.thread->wait_tensor.place = hit.stack_pointer;
+		READ_USER(hit.thread->wait_tensor.word, hit.stack_pointer);
+		return 0;
+	}
+	/* Others make works too: timers, remote calls. */
+	if (action == WORK_MADE && !call_is_alive(&hit.thread->collective, hit.stack_pointer))
+		return 0;
+	work_send(&hit, action == WORK_WAIT_BUCKETS ? 0 : arch_register(context, 0), action,
+		action == WORK_WAITED && call_is_alive(&hit.thread->wait_tensor, hit.stack_pointer));
+	return 0;
+}
+
 /* c10d::Reducer::all_reduce_bucket: the collectives inside are those of a bucket of gradients. */
 SEC("uprobe.multi")
 int bucket_reduced(struct pt_regs *context)

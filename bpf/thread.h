@@ -142,6 +142,7 @@ struct thread_state {
 	__u32 reserved_;
 	struct call_frame collective; /* the last one that the thread began, of `group` */
 	struct call_frame bucket;     /* Reducer::all_reduce_bucket */
+	struct call_frame wait_tensor;
 	__u64 group;
 	__u64 python_holder; /* address of the word that held the innermost frame at the last look */
 	__u64 verdicts[1 << (64 - VERDICTS_SHIFT)]; /* allocator.bpf.c */

@@ -42,6 +42,7 @@ enum event_kind {
 	EVENT_LAUNCH = 37,             /* struct launch_event: a kernel, or a graph of them, goes to a device */
 	EVENT_COLLECTIVE = 48,         /* struct collective_event */
 	EVENT_LIBRARY_COLLECTIVE = 49, /* struct library_collective_event: below c10d, or without it */
+	EVENT_WORK = 50,               /* struct work_event: what became of a collective of c10d */
 	EVENT_KERNEL_KINDS,            /* kinds from here on are made in user space: capture.h */
 };
 
@@ -406,6 +407,23 @@ struct library_collective_event {
 	__u8 reserved[3];
 };
 
+enum work_action {
+	WORK_MADE,         /* by the collective that the thread is in */
+	WORK_WAITED,       /* the thread begins to wait until it is done */
+	WORK_FINISHED,     /* it is done; on a thread of the process group */
+	WORK_WAIT_BUCKETS, /* the thread begins to wait for all buckets of gradients, one after another; work is 0 */
+	WORK_WAIT_TENSOR,  /* never sent: functional code begins to wait for a result */
+};
+
+/* The c10d::Work of a collective, by which its end is known. */
+struct work_event {
+	struct event event;
+	__u64 work;         /* its address */
+	__u8 action;        /* enum work_action */
+	__u8 is_functional; /* of WORK_WAITED: inside c10d::wait_tensor */
+	__u8 reserved[6];
+};
+
 /* Either may have data 0 when it could not be read. */
 struct gradient_event {
 	struct event event;
@@ -499,5 +517,6 @@ EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
 EVENT_ASSERT_SIZE(struct launch_event, 32);
 EVENT_ASSERT_SIZE(struct collective_event, 88);
 EVENT_ASSERT_SIZE(struct library_collective_event, 152);
+EVENT_ASSERT_SIZE(struct work_event, 40);
 
 #endif

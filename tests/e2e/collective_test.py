@@ -142,6 +142,17 @@ def check_sharded(context, backend, kind, operation):
         steps = [step for step in context.report(rank=rank).steps if step["complete"] == "1"]
         check_equal([(step["micro_steps"], step["collectives"]) for step in steps],
                     [("1", str(3 * LAYERS + 2))] * STEPS, f"passes and collectives of the steps of rank {rank}")
+        blocks, _ = check_communication(context, rank)
+        for row in rows:
+            buffers, copies = ([blocks[index] for index in numbers(row[column])] for column in ("output_blocks", "copy_blocks"))
+            if row["kind"] == "all_gather":
+                # Unsharded: by FSDP1 the very block that the gather writes, by FSDP2 what is split off.
+                unsharded = copies if kind == "fsdp2" else buffers
+                check({block.get("communication") for block in unsharded} == {"gathered"}, f"unsharded parameters of {row}")
+                check(sum(block["size"] for block in unsharded) in range(int(row["output_bytes"]) - 64, int(row["output_bytes"]) + 1), f"their bytes: {row}")
+                check(kind != "fsdp1" or row["released_by"] in ("resize", ""), f"how they are let go: {row}")
+            else:
+                check_equal([blocks[index].get("communication") for index in numbers(row["input_blocks"])], ["buffer"], f"what is scattered by {row}")
 
 
 @test(root="cuda", device="cuda", timeout=120, each=("fsdp1", "fsdp2"))
@@ -152,6 +163,67 @@ def test_shards_over_nccl_are_gathered_and_scattered(context, kind):
 @test(root="latest", timeout=120)
 def test_shards_over_gloo_are_gathered_and_scattered(context):
     check_sharded(context, "gloo", "fsdp2", "avg")
+
+
+def numbers(text):
+    return [int(part) for part in text.strip("{}").split("-") if part]
+
+
+def check_communication(context, rank):
+    """What the job must have had of each collective, and the sums of the steps counted again from the blocks."""
+    report, rows = context.report(rank=rank), collectives_of(context, rank)
+    blocks = report.json["memory_blocks"]
+    for row in rows:
+        listed = {index for column in ("input_blocks", "output_blocks", "copy_blocks") for index in numbers(row[column])}
+        check_equal(int(row["communication_bytes"]), sum(blocks[index]["size"] for index in listed if "communication" in blocks[index]),
+                    f"bytes for communication of {row}")
+    times = {int(task["task_index"]): int(task["step"]) for task in report.tasks}
+    for step in report.steps:
+        made = [block for block in blocks if "communication" in block and times[block["start_time_stamp"]] == int(step["step"])]
+        check_equal(int(step["communication_bytes"]), sum(block["size"] for block in made), f"bytes of step {step['step']}")
+        check_equal(int(step["small_collectives"]), sum(row["small"] == "1" for row in rows if row["step"] == step["step"]), "small ones")
+    return blocks, rows
+
+
+PART_BYTES = 1024  # of tests/jobs/gathering.py
+
+
+def check_gathering(context, backend):
+    process = run(context, "gathering", backend, RANKS, environment={"STANDIN_CUDA_DEVICES": str(RANKS)})
+    waited = dict(re.findall(r"^waited (\d) (\d+)$", process.out, re.MULTILINE))
+    for rank in range(RANKS):
+        blocks, rows = check_communication(context, rank)
+        kinds = [(row["kind"], row["mode"], row["divided"], row["small"]) for row in rows]
+        check_equal(kinds, [("all_gather", "functional", "", "0")] * 2 + [("all_gather", "eager", "", "0")] +
+                    [("all_reduce", "eager", divided, "0") for divided in ("after", "before", "")] + [("all_reduce", "eager", "", "1")] * 2 +
+                    [("all_reduce", "functional", "", "0"), ("all_gather", "functional", "", "0"), ("all_reduce", "functional", "", "0")] +
+                    [("all_reduce", "eager", "", "0")] * 2, f"collectives of rank {rank}")
+        first, second, by_hand = rows[:3]
+        # Along the first dimension the result is what the gather wrote; along the second, its copy.
+        check_equal((first["copy_blocks"], first["communication_bytes"]), ("", "0"), "gather along the first dimension")
+        for row, buffers in ((second, [RANKS * PART_BYTES]), (by_hand, [PART_BYTES] * RANKS)):
+            check_equal([(blocks[index]["size"], blocks[index].get("communication")) for index in numbers(row["output_blocks"])],
+                        [(size, "buffer") for size in buffers], "what a gather along the second dimension wrote")
+            copies = [blocks[index] for index in numbers(row["copy_blocks"])]
+            check_equal([(copy["node_name"], copy["size"], "communication" in copy) for copy in copies],
+                        [("aten.cat.default", RANKS * PART_BYTES, False)], "its copy")
+        if backend == "gloo":
+            # The work is done before the thread that waits for it is woken.
+            check(int(rows[-1]["host_wait_ns"]) <= int(waited[str(rank)]), f"wait of rank {rank}: {rows[-1]}, it says {waited}")
+        check_equal({row["host_wait_ns"] == "" for row in rows[:-1]}, {backend == "nccl"}, "waits are known")
+        if backend == "gloo" and rank == 0:
+            check(int(rows[-1]["duration_ns"]) >= int(rows[-1]["skew_ns"]) >= 40e6, f"duration of {rows[-1]}")
+            check(int(rows[-1]["host_wait_ns"]) > 20e6, f"wait of {rows[-1]}")
+
+
+@test(root="latest", timeout=120)
+def test_collectives_over_gloo_have_their_memory_and_waits(context):
+    check_gathering(context, "gloo")
+
+
+@test(root="cuda", device="cuda", timeout=120)
+def test_collectives_over_nccl_have_their_memory(context):
+    check_gathering(context, "nccl")
 
 
 @test(timeout=120)

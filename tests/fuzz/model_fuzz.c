@@ -43,6 +43,7 @@ union record {
 	struct launch_event launch;
 	struct collective_event collective;
 	struct library_collective_event library;
+	struct work_event work;
 	char bytes[sizeof(struct library_collective_event) + TENSORS_MAX * sizeof(struct tensor_argument)];
 };
 
@@ -213,6 +214,12 @@ static void put_payload(union record *record, const uint8_t *command)
 		record->collective.input_shown = (uint16_t)(count / 2);
 		record->event.size = (uint32_t)(sizeof(record->collective) + count * sizeof(struct tensor_argument));
 		break;
+	case EVENT_WORK:
+		record->work.work = command[5] & 7;
+		record->work.action = command[6] & 7;
+		record->work.is_functional = command[7] & 1;
+		record->event.size = sizeof(record->work);
+		break;
 	case EVENT_LIBRARY_COLLECTIVE:
 		put_library_collective(&record->library, command);
 		break;
@@ -227,7 +234,7 @@ static void send(struct model *model, const uint8_t *command, uint64_t time)
 	static const uint16_t kinds[] = {EVENT_NONE, EVENT_OPERATOR, EVENT_TENSORS, EVENT_ALLOCATE, EVENT_FREE,
 		EVENT_RESIZE, EVENT_GRADIENT, EVENT_THROW, EVENT_DEVICE_ALLOCATE, EVENT_DEVICE_FREE,
 		EVENT_DEVICE_REQUEST, EVENT_SEGMENT, EVENT_OUT_OF_MEMORY, EVENT_LAUNCH, EVENT_COLLECTIVE,
-		EVENT_LIBRARY_COLLECTIVE};
+		EVENT_LIBRARY_COLLECTIVE, EVENT_WORK};
 	union record record;
 
 	memset(&record, 0, sizeof(record));

@@ -79,6 +79,8 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.collective_begun;
 	case PROGRAM_BUCKET:
 		return tracer->skeleton->progs.bucket_reduced;
+	case PROGRAM_WORK:
+		return tracer->skeleton->progs.work_noted;
 	case PROGRAM_LIBRARY:
 		return tracer->skeleton->progs.library_called;
 	case PROGRAM_LIBRARY_NOTED:

@@ -91,6 +91,9 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 	[COLLECTIVE_SEND_RECEIVE] = "send_receive",
 };
 
+static const char *const division_names[] = {
+	[DIVISION_NONE] = "", [DIVISION_BEFORE] = "before", [DIVISION_AFTER] = "after"};
+
 static const char *const mode_names[] = {
 	[MODE_EAGER] = "eager", [MODE_FUNCTIONAL] = "functional", [MODE_COMPILED] = "compiled"};
 
@@ -141,6 +144,17 @@ bool collective_is_common(const struct collective *collective)
 {
 	return collective->kind != COLLECTIVE_SEND && collective->kind != COLLECTIVE_RECEIVE &&
 	       collective->kind != COLLECTIVE_SEND_RECEIVE;
+}
+
+bool collective_is_small(const struct collective *collective)
+{
+	return (collective->kind == COLLECTIVE_ALL_REDUCE || collective->kind == COLLECTIVE_REDUCE) &&
+	       collective->input_elements == 1;
+}
+
+const char *collective_division_name(const struct collective *collective)
+{
+	return division_names[collective->division];
 }
 
 /* Of a library, what was not known at first may be learnt; c10d's objects know from the start. */
@@ -231,6 +245,19 @@ int collective_add(struct target_state *target, const struct collective *collect
 	return 0;
 }
 
+/* The blocks that a collective reads and writes; communication.c goes on with them. */
+static void blocks_note(struct target_state *target, const struct collective_event *event,
+	const struct tensor_argument *tensors, struct collective *collective)
+{
+	if (arrlenu(target->collective_allocations) >= INDEX_MAX - UINT16_MAX)
+		return;
+	collective->blocks = (uint32_t)arrlenu(target->collective_allocations);
+	collective->input_blocks = event->input_shown;
+	collective->output_blocks = event->tensor_count - event->input_shown;
+	for (uint32_t i = 0; i < event->tensor_count; i++)
+		arrput(target->collective_allocations, memory_argument(target, &event->event, &tensors[i]));
+}
+
 int collective_begin(struct target_state *target, const struct collective_event *event)
 {
 	const struct tensor_argument *tensors = (const void *)(event + 1);
@@ -261,7 +288,95 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.output_address = outputs ? tensors[event->input_shown].data : 0;
 	collective.in_place = collective.input_address && collective.input_address == collective.output_address;
 	collective.run = operator_note(target, &event->event, event->stack, tensors, event->tensor_count);
+	blocks_note(target, event, tensors, &collective);
 	error = collective_add(target, &collective);
 	thread->collective = error ? NONE : (uint32_t)arrlenu(target->result.collectives) - 1;
 	return error;
+}
+
+/* Which collective a work is of: that which it was made in. */
+static struct collective *work_collective(struct target_state *target, uint64_t work)
+{
+	ptrdiff_t at = hmgeti(target->works, work);
+
+	return at < 0 ? NULL : &target->result.collectives[target->works[at].value];
+}
+
+/* The wait for all buckets of a backward pass begins: for those that were not waited for yet. */
+static void buckets_wait(struct target_state *target, uint64_t time_ns)
+{
+	struct collective *collectives = target->result.collectives;
+	size_t index = arrlenu(collectives);
+
+	for (; index > 0 && !(collectives[index - 1].in_bucket && collectives[index - 1].waited_ns); index--)
+		if (collectives[index - 1].in_bucket)
+			collectives[index - 1].waited_ns = time_ns;
+	target->first_bucket = (uint32_t)index;
+}
+
+/* They are waited for one after another: where one is done, the wait for the next begins. */
+static void buckets_go_on(struct target_state *target, uint64_t time_ns)
+{
+	struct collective *collectives = target->result.collectives;
+
+	for (size_t i = target->first_bucket; i < arrlenu(collectives); i++)
+		if (collectives[i].in_bucket && collectives[i].waited_ns && !collectives[i].finished_ns)
+			collectives[i].waited_ns = time_ns;
+}
+
+static void work_finish(struct target_state *target, struct collective *collective, uint64_t time_ns)
+{
+	collective->finished_ns = time_ns;
+	target->result.groups[collective->group].tells_end = true;
+	if (collective->in_bucket && collective->waited_ns)
+		buckets_go_on(target, time_ns);
+}
+
+static void work_wait(struct collective *collective, const struct work_event *event)
+{
+	if (collective->waited_ns)
+		return;
+	collective->waited_ns = event->event.time_ns;
+	if (event->is_functional && collective->mode == MODE_EAGER)
+		collective->mode = MODE_FUNCTIONAL;
+}
+
+int work_note(struct target_state *target, const struct work_event *event)
+{
+	struct thread *thread = thread_find(target, event->event.thread_id);
+	struct collective *collective = work_collective(target, event->work);
+
+	if (!thread)
+		return -ENOMEM;
+	switch (event->action) {
+	case WORK_MADE:
+		if (thread->collective != NONE)
+			hmput(target->works, event->work, thread->collective);
+		break;
+	case WORK_WAITED:
+		if (collective)
+			work_wait(collective, event);
+		break;
+	case WORK_FINISHED:
+		if (collective)
+			work_finish(target, collective, event->event.time_ns);
+		break;
+	case WORK_WAIT_BUCKETS:
+		buckets_wait(target, event->event.time_ns);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+uint64_t collective_host_wait(const struct rank *rank, const struct collective *collective)
+{
+	uint64_t end = collective->finished_ns;
+
+	if (!collective->waited_ns || !rank->groups[collective->group].tells_end)
+		return UINT64_MAX;
+	if (!end)
+		end = rank->last_time_ns;
+	return end > collective->waited_ns ? end - collective->waited_ns : 0;
 }

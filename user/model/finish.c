@@ -319,6 +319,7 @@ int target_finish(struct model *model, struct target_state *target)
 	passes_total(&passes);
 	passes_fill_steps(&passes);
 	passes_make_rows(&passes);
+	passes_communicate(&passes);
 	passes_snapshot(&passes);
 	passes_change(&passes);
 	devices_publish(target);

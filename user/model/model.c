@@ -81,6 +81,7 @@ static void rank_free(struct rank *rank)
 	arrfree(rank->collectives);
 	arrfree(rank->steps);
 	arrfree(rank->splits);
+	arrfree(rank->collective_blocks);
 	arrfree(rank->symbols);
 }
 
@@ -109,6 +110,8 @@ static void target_free(struct target_state *target)
 	arrfree(target->corrections);
 	arrfree(target->uses);
 	arrfree(target->accumulations);
+	hmfree(target->works);
+	arrfree(target->collective_allocations);
 	arrfree(target->live_segments);
 	arrfree(target->segment_moments);
 	hmfree(target->kernel_index);
@@ -307,6 +310,8 @@ static int event_send(struct target_state *target, const struct event *event)
 		return event_has(event, sizeof(struct library_collective_event))
 		               ? library_collective_begin(target, (const void *)event)
 		               : -EINVAL;
+	case EVENT_WORK:
+		return event_has(event, sizeof(struct work_event)) ? work_note(target, (const void *)event) : -EINVAL;
 	case EVENT_EXEC:
 		target_exec(target);
 		return 0;

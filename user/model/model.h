@@ -92,9 +92,15 @@ struct step {
 	uint64_t allocated_bytes;            /* by all allocations in it */
 	uint64_t peak_bytes, end_bytes; /* of several devices the sum of their peaks, which are rarely at one moment */
 	uint64_t collective_bytes, wait_ns;
+	/* Blocks that exist only for communication: of those made in it the sum, and the highest total at one moment.
+	 */
+	uint64_t communication_bytes, communication_peak_bytes;
+	uint64_t host_wait_ns;     /* threads waited for collectives of c10d that began in it */
+	uint64_t communication_ns; /* at least one of these was under way, as far as their ends are known */
 	uint32_t operators, launches, collectives;
-	uint32_t micro_steps; /* backward passes that were started */
-	bool complete;        /* the trace has its end */
+	uint32_t small_collectives; /* collective_is_small */
+	uint32_t micro_steps;       /* backward passes that were started */
+	bool complete;              /* the trace has its end */
 };
 
 static inline uint64_t step_duration(const struct step *step)
@@ -106,6 +112,16 @@ static inline uint64_t step_duration(const struct step *step)
 #define PLOT_NONE UINT64_MAX
 /* Coordinates are counted in units of 10^-12 of a task index. */
 #define PLOT_UNIT 1000000000000ull
+
+/* Blocks that would not be there without communication: model/communication.c. */
+enum communication {
+	COMMUNICATION_NONE,
+	COMMUNICATION_BUFFER,   /* collectives, and operators that only move or scale data, alone have it as an argument
+	                         */
+	COMMUNICATION_GATHERED, /* an all-gather's result, or a copy of it, that stands for a parameter in shards */
+};
+
+const char *communication_name(enum communication communication); /* "buffer", "" for none */
 
 /* One lifetime of one storage allocation, [start, end) in task indices. */
 struct block {
@@ -132,7 +148,9 @@ struct block {
 	uint8_t device;       /* index into rank.devices */
 	uint16_t stream;      /* index into its streams; 0 too when it is not known */
 	bool persistent;
-	bool preexisting; /* older than the trace, known by its first use */
+	bool preexisting;      /* older than the trace, known by its first use */
+	bool resized;          /* it ended by a resize of its storage */
+	uint8_t communication; /* enum communication */
 };
 
 /* A storage that the allocator hooks never saw (numpy, shared memory). */
@@ -265,13 +283,19 @@ struct group {
 	uint8_t layer;        /* enum collective_layer */
 	int32_t rank, size;   /* -1: unknown */
 	uint32_t collectives; /* how many were begun */
+	bool tells_end;       /* of c10d: the work of one of its collectives was seen to be done */
 };
 
 #define FUNCTION_NONE UINT32_MAX
 
+struct rank;
+
 enum collective_mode { MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED };
 
 #define SEQUENCE_NONE UINT32_MAX
+
+/* Whether what a sum reads was divided (or multiplied by a number) right before, or what it wrote right after. */
+enum division { DIVISION_NONE, DIVISION_BEFORE, DIVISION_AFTER };
 
 /* A collective, send or receive that a rank began. */
 struct collective {
@@ -279,12 +303,14 @@ struct collective {
 	uint64_t input_elements, output_elements, input_bytes, output_bytes; /* COUNT_UNKNOWN */
 	uint64_t input_address,
 		output_address; /* of c10d: of the first storage; of a library: of the buffer; 0: none */
-	uint64_t skew_ns;       /* between the first and the last rank that began it */
-	uint64_t wait_ns;       /* from when this rank began it until the last one did */
-	uint32_t group;         /* index into rank.groups */
-	uint32_t sequence;      /* number on the group, SEQUENCE_NONE: a send or receive */
-	uint32_t stack;         /* index into rank.stacks */
-	uint32_t run;           /* of c10d: index into rank.runs, RUN_NONE */
+	/* Of c10d, 0 where it was not seen: when a thread began to wait for it, and when its work was done. */
+	uint64_t waited_ns, finished_ns;
+	uint64_t skew_ns;  /* between the first and the last rank that began it */
+	uint64_t wait_ns;  /* from when this rank began it until the last one did */
+	uint32_t group;    /* index into rank.groups */
+	uint32_t sequence; /* number on the group, SEQUENCE_NONE: a send or receive */
+	uint32_t stack;    /* index into rank.stacks */
+	uint32_t run;      /* of c10d: index into rank.runs, RUN_NONE */
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
@@ -309,12 +335,17 @@ struct collective {
 	/* What goes to each rank and comes from it, in elements; counts are 0 where there are no such parts. */
 	uint32_t splits; /* index into rank.splits: those of the input, then those of the output */
 	uint32_t input_splits, output_splits;
-	bool in_place;       /* result and argument are the same memory */
-	bool average_by_sum; /* c10d was asked for an average, the library for a sum */
-	bool uneven;         /* each rank may give another number of elements */
-	bool folded;         /* part of an earlier one; never in a finished rank */
-	bool in_bucket;      /* of a bucket of gradients */
-	bool differs;        /* ranks began it with different kinds or sizes */
+	/* Of c10d: index into rank.collective_blocks: rows that it reads, that it writes, that are copied of these. */
+	uint32_t blocks;
+	uint32_t input_blocks, output_blocks, copy_blocks;
+	uint64_t communication_bytes; /* of these, what exists only for communication, each block once */
+	uint8_t division;             /* enum division */
+	bool in_place;                /* result and argument are the same memory */
+	bool average_by_sum;          /* c10d was asked for an average, the library for a sum */
+	bool uneven;                  /* each rank may give another number of elements */
+	bool folded;                  /* part of an earlier one; never in a finished rank */
+	bool in_bucket;               /* of a bucket of gradients */
+	bool differs;                 /* ranks began it with different kinds or sizes */
 };
 
 /* "" where unknown. */
@@ -329,6 +360,12 @@ uint64_t collective_bytes(
 	uint64_t elements, uint8_t type, const struct tensor_argument *tensors, uint32_t tensor_count);
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
+/* How long a thread waited for it, UINT64_MAX: unknown. One that never was done was waited for until the trace ended.
+ */
+uint64_t collective_host_wait(const struct rank *rank, const struct collective *collective);
+/* A reduction of one element, as for counts of tokens, norms and losses. */
+bool collective_is_small(const struct collective *collective);
+const char *collective_division_name(const struct collective *collective); /* "before", "" */
 
 /* Where a rank's number comes from. */
 enum rank_source { RANK_OF_LAUNCHER, RANK_OF_COMMUNICATOR, RANK_OF_ORDER };
@@ -363,6 +400,7 @@ struct rank {
 	struct group *groups;                  /* stb_ds, in order of the first collective */
 	struct collective *collectives;        /* stb_ds, in order */
 	uint64_t *splits;                      /* stb_ds: of all collectives */
+	uint32_t *collective_blocks;           /* stb_ds: indices into blocks; UINT32_MAX: no row */
 	struct symbol *symbols;                /* stb_ds, by address */
 	uint64_t segment_failures, out_of_memory_count;
 	uint64_t unknown_segment_frees;

@@ -246,6 +246,12 @@ struct target_state {
 	struct correction *corrections;     /* stb_ds, in order */
 	struct use *uses;                   /* stb_ds */
 	struct accumulation *accumulations; /* stb_ds */
+	struct {
+		uint64_t key;
+		uint32_t value;
+	} * works;                        /* stb_ds map: c10d::Work to index into result.collectives */
+	uint32_t first_bucket;            /* collective from which on buckets of gradients are waited for */
+	uint32_t *collective_allocations; /* stb_ds: of all collectives; becomes result.collective_blocks */
 
 	int32_t parent; /* index of the target that started it, -1: none */
 	bool forked;    /* it did no exec since */
@@ -292,6 +298,9 @@ struct collective collective_of(
 	struct target_state *target, const struct event *event, uint64_t stack, enum collective_kind kind);
 /* -E2BIG: there are too many. */
 int collective_add(struct target_state *target, const struct collective *collective);
+
+/* What became of a collective's work. */
+int work_note(struct target_state *target, const struct work_event *event);
 
 /* library_collective.c */
 int library_collective_begin(struct target_state *target, const struct library_collective_event *event);
@@ -412,6 +421,8 @@ void passes_total(struct passes *passes);
 void passes_snapshot(struct passes *passes);
 /* What is known of less than there is, is Other. */
 void snapshot_complete(struct snapshot *snapshot, uint64_t total);
+/* communication.c: after rows and steps are there. */
+void passes_communicate(struct passes *passes);
 /* changes.c */
 void passes_change(struct passes *passes);
 /* Is an allocation on a device that is reported? */

@@ -66,8 +66,24 @@ void passes_fill_steps(struct passes *passes)
 		(void)arrpop(rank->steps);
 }
 
+/* `until`: when the collectives before this one were done. */
+static void step_add_times(
+	struct step *step, const struct rank *rank, const struct collective *collective, uint64_t *until)
+{
+	uint64_t waited = collective_host_wait(rank, collective);
+	uint64_t begin = collective->time_ns > *until ? collective->time_ns : *until;
+
+	step->host_wait_ns += waited == UINT64_MAX ? 0 : waited;
+	if (collective->finished_ns <= begin)
+		return;
+	step->communication_ns += collective->finished_ns - begin;
+	*until = collective->finished_ns;
+}
+
 void rank_add_collectives_to_steps(struct rank *rank)
 {
+	uint64_t until = 0;
+
 	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
 		const struct collective *collective = &rank->collectives[i];
 		uint64_t bytes =
@@ -78,7 +94,9 @@ void rank_add_collectives_to_steps(struct rank *rank)
 			continue;
 		step = &rank->steps[collective->step];
 		step->collectives++;
+		step->small_collectives += collective_is_small(collective);
 		step->collective_bytes += bytes == COUNT_UNKNOWN ? 0 : bytes;
 		step->wait_ns += collective->wait_ns;
+		step_add_times(step, rank, collective, &until);
 	}
 }

@@ -103,6 +103,24 @@ static const struct {
 	{"ProcessGroupNCCL", LIBRARY_TORCH_CUDA},
 };
 
+/* Work.hpp, ProcessGroupNCCL.hpp, ProcessGroupMPI.hpp, Functional.hpp of 1.13, 2.6 and 2.14. NCCL tells no end on the
+ * host. */
+static const struct work_function works[] = {
+	{"_ZN4c10d4WorkC2E", LIBRARY_TORCH_CPU, {.kind = WORK_MADE}},
+	{"_ZN4c10d4Work4waitE", LIBRARY_TORCH_CPU, {.kind = WORK_WAITED}},
+	{"_ZN4c10d15ProcessGroupMPI9AsyncWork4waitE", LIBRARY_TORCH_CPU, {.kind = WORK_WAITED}},
+	{"_ZN4c10d16ProcessGroupNCCL8WorkNCCL4waitE", LIBRARY_TORCH_CUDA, {.kind = WORK_WAITED}},
+	{"_ZN4c10d4Work6finishE", LIBRARY_TORCH_CPU, {.kind = WORK_FINISHED}},
+	{"_ZN4c10d7Reducer17finalize_backwardE", LIBRARY_TORCH_CPU, {.kind = WORK_WAIT_BUCKETS}},
+	{"_ZN4c10d11wait_tensorE", LIBRARY_TORCH_CPU, {.kind = WORK_WAIT_TENSOR}},
+};
+
+const struct work_function *work_functions(size_t *count)
+{
+	*count = sizeof(works) / sizeof(works[0]);
+	return works;
+}
+
 const struct collective_method *collective_methods(size_t *count)
 {
 	*count = sizeof(methods) / sizeof(methods[0]);

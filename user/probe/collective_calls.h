@@ -18,6 +18,15 @@ struct collective_method {
 
 const struct collective_method *collective_methods(size_t *count);
 
+/* A function by which the end of collectives is known, and who waits for it; call.kind is an enum work_action. */
+struct work_function {
+	const char *symbol; /* up to its parameters */
+	enum library_role library;
+	struct collective_call call;
+};
+
+const struct work_function *work_functions(size_t *count);
+
 /* The n-th class that has them, and the library that it is in; NULL past the end. */
 const char *collective_class(size_t index, enum library_role *library);
 

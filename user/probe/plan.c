@@ -250,9 +250,9 @@ static int device_calls_plan(struct library_plan *plan)
 /* --- collectives ------------------------------------------------------------------ */
 
 static int collective_plan(struct library_plan *plan, const char *name, enum program_kind program,
-	const struct collective_method *method, bool *found)
+	const struct collective_call *call, const char *operator_, bool *found)
 {
-	struct plan_point point = {.program = program, .described = true, .name = method->operator_};
+	struct plan_point point = {.program = program, .described = true, .name = operator_};
 	const struct elf_symbol *symbol = function_find(plan->elf, name);
 	struct entry_place place;
 	int error;
@@ -266,7 +266,7 @@ static int collective_plan(struct library_plan *plan, const char *name, enum pro
 	if (error)
 		return error;
 	point.description.stack_adjust = (int16_t)place.stack_bytes;
-	point.description.collective = method->call;
+	point.description.collective = *call;
 	arrput(plan->points, point);
 	return 0;
 }
@@ -282,7 +282,8 @@ static int collective_class_plan(struct library_plan *plan, const char *class_na
 		bool there;
 
 		collective_symbol(class_name, methods[index].name, symbol);
-		error = collective_plan(plan, symbol, PROGRAM_COLLECTIVE, &methods[index], &there);
+		error = collective_plan(
+			plan, symbol, PROGRAM_COLLECTIVE, &methods[index].call, methods[index].operator_, &there);
 		found += there;
 	}
 	if (found)
@@ -290,10 +291,24 @@ static int collective_class_plan(struct library_plan *plan, const char *class_na
 	return error;
 }
 
+static int works_plan(struct library_plan *plan)
+{
+	size_t count;
+	const struct work_function *works = work_functions(&count);
+	int error = 0;
+	bool found;
+
+	for (size_t index = 0; !error && index < count; index++)
+		if (works[index].library == plan->role)
+			error = collective_plan(
+				plan, works[index].symbol, PROGRAM_WORK, &works[index].call, NULL, &found);
+	return error;
+}
+
 /* A library without torch.distributed has none of them, which is no fault. */
 static int collectives_plan(struct library_plan *plan)
 {
-	static const struct collective_method none;
+	static const struct collective_call none;
 	enum library_role library;
 	const char *class_name;
 	bool found;
@@ -303,8 +318,8 @@ static int collectives_plan(struct library_plan *plan)
 		if (library == plan->role)
 			error = collective_class_plan(plan, class_name);
 	if (!error && plan->role == LIBRARY_TORCH_CPU)
-		error = collective_plan(plan, BUCKET_SYMBOL, PROGRAM_BUCKET, &none, &found);
-	return error;
+		error = collective_plan(plan, BUCKET_SYMBOL, PROGRAM_BUCKET, &none, NULL, &found);
+	return error ? error : works_plan(plan);
 }
 
 /* --- libraries of collectives ------------------------------------------------------ */

@@ -14,7 +14,9 @@
 	"time_ns,communicator,group_rank,group_size,sequence,kind,reduce_op,dtype,count,bytes,output_bytes,peer,"      \
 	"in_place,bucket,mode,step,task_name,thread_id,input_addr,output_addr,matched_ranks,last_rank,absent_rank,"    \
 	"skew_ns,wait_ns,differs,file_name,line_num,layer,library,calls,function,stream,handle,group_call,source,"     \
-	"splits,output_splits,average_by_sum,caller,task_index\r\n"
+	"splits,output_splits,average_by_sum,caller,task_index,small,divided,"                                         \
+	"input_blocks,output_blocks,copy_blocks,communication_bytes,released_by,released_task,duration_ns,host_wait_"  \
+	"ns\r\n"
 
 /* Empty where it is not known. */
 static void write_number(FILE *file, int32_t number)
@@ -107,7 +109,56 @@ static void write_layers(FILE *file, const struct rank *rank, const struct colle
 	putc(',', file);
 	if (collective->run != RUN_NONE && rank->runs[collective->run].task != TASK_NONE)
 		fprintf(file, "%" PRId64, rank->runs[collective->run].task);
+	putc(',', file);
+}
+
+/* Rows of the memory CSV, as "{3-4-9}"; those that are none are left out. */
+static void write_blocks(FILE *file, const struct rank *rank, uint32_t first, uint32_t count)
+{
+	uint32_t written = 0;
+
+	for (uint32_t i = first; i < first + count; i++)
+		if (rank->collective_blocks[i] != UINT32_MAX)
+			fprintf(file, "%c%u", written++ ? '-' : '{', rank->collective_blocks[i]);
+	fputs(written ? "}," : ",", file);
+}
+
+/* How the first block that it wrote ended, and when. */
+static void write_release(FILE *file, const struct rank *rank, const struct collective *collective)
+{
+	uint32_t first = collective->blocks + collective->input_blocks;
+	uint32_t row = collective->output_blocks ? rank->collective_blocks[first] : UINT32_MAX;
+	const struct block *block = row != UINT32_MAX ? &rank->blocks[row] : NULL;
+
+	if (!block || block->persistent)
+		fputs(",,", file);
+	else
+		fprintf(file, "%s,%" PRId64 ",", block->resized ? "resize" : "free", block->end);
+}
+
+/* From its begin until its work was done, and how long a thread waited for that. */
+static void write_times(FILE *file, const struct rank *rank, const struct collective *collective)
+{
+	uint64_t waited = collective_host_wait(rank, collective);
+
+	if (collective->finished_ns > collective->time_ns)
+		fprintf(file, "%" PRIu64, collective->finished_ns - collective->time_ns);
+	putc(',', file);
+	if (waited != UINT64_MAX)
+		fprintf(file, "%" PRIu64, waited);
 	fputs("\r\n", file);
+}
+
+static void write_memory(FILE *file, const struct rank *rank, const struct collective *collective)
+{
+	uint32_t inputs = collective->blocks, outputs = inputs + collective->input_blocks;
+
+	fprintf(file, "%d,%s,", collective_is_small(collective), collective_division_name(collective));
+	write_blocks(file, rank, inputs, collective->input_blocks);
+	write_blocks(file, rank, outputs, collective->output_blocks);
+	write_blocks(file, rank, outputs + collective->output_blocks, collective->copy_blocks);
+	fprintf(file, "%" PRIu64 ",", collective->communication_bytes);
+	write_release(file, rank, collective);
 }
 
 static void write_row(FILE *file, const struct rank *rank, const struct collective *collective)
@@ -127,6 +178,8 @@ static void write_row(FILE *file, const struct rank *rank, const struct collecti
 	text_write_csv(file, leaf ? leaf->file : "");
 	fprintf(file, ",%u", leaf ? leaf->line : 0);
 	write_layers(file, rank, collective);
+	write_memory(file, rank, collective);
+	write_times(file, rank, collective);
 }
 
 int report_collectives_csv(const struct rank *rank, const struct report_options *options, const char *path)

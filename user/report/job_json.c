@@ -41,7 +41,7 @@ static void put_place(struct json *json, const char *key, const struct stack *st
 }
 
 struct sums {
-	uint64_t bytes, wait_ns, came_last;
+	uint64_t bytes, wait_ns, host_wait_ns, came_last, small;
 };
 
 static struct sums sums_of(const struct rank *rank)
@@ -50,12 +50,29 @@ static struct sums sums_of(const struct rank *rank)
 
 	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
 		const struct collective *collective = &rank->collectives[i];
+		uint64_t waited = collective_host_wait(rank, collective);
 
 		sums.bytes += collective->input_bytes == COUNT_UNKNOWN ? 0 : collective->input_bytes;
 		sums.wait_ns += collective->wait_ns;
+		sums.host_wait_ns += waited == UINT64_MAX ? 0 : waited;
+		sums.small += collective_is_small(collective);
 		sums.came_last += collective->matched_ranks && collective->last_rank == rank->rank;
 	}
 	return sums;
+}
+
+/* Of all steps: the sum of what exists only for communication, and the highest total of it. */
+static void put_communication(struct json *json, const struct rank *rank)
+{
+	uint64_t bytes = 0, peak = 0;
+
+	for (size_t i = 0; i < arrlenu(rank->steps); i++) {
+		bytes += rank->steps[i].communication_bytes;
+		if (rank->steps[i].communication_peak_bytes > peak)
+			peak = rank->steps[i].communication_peak_bytes;
+	}
+	json_put_unsigned(json, "communication_bytes", bytes);
+	json_put_unsigned(json, "communication_peak_bytes", peak);
 }
 
 static void put_member(struct json *json, const char *key, yajl_val tree)
@@ -77,12 +94,15 @@ static void put_rank(struct json *json, const struct rank *rank)
 	json_put_signed(json, "clock_offset_ns", rank->clock_offset_ns);
 	json_put_unsigned(json, "collective_bytes", sums.bytes);
 	json_put_unsigned(json, "collectives", arrlenu(rank->collectives));
+	put_communication(json, rank);
+	json_put_unsigned(json, "host_wait_ns", sums.host_wait_ns);
 	put_member(json, "namespace_pid", target);
 	json_put_unsigned(json, "peak_bytes", rank->peak_bytes);
 	put_member(json, "pid", target);
 	put_member(json, "python_stack", end);
 	json_put_signed(json, "rank", rank->rank);
 	json_put_text(json, "rank_source", rank_sources[rank->rank_source]);
+	json_put_unsigned(json, "small_collectives", sums.small);
 	json_put_unsigned(json, "steps", rank->step_count);
 	json_put_unsigned(json, "wait_ns", sums.wait_ns);
 	json_object_end(json);

@@ -115,6 +115,8 @@ static void put_block(struct report *report, const struct block *block)
 	json_put_unsigned(json, "actual_peak_memory", block->peak_bytes);
 	json_put_unsigned(json, "actual_used_memory", block->used_bytes);
 	json_put_unsigned_if(json, "allocated_bytes", block->allocated_bytes, block->allocated_bytes);
+	if (block->communication)
+		json_put_text(json, "communication", communication_name((enum communication)block->communication));
 	json_put_text(json, "device", report->rank->devices[block->device].name);
 	put_address(json, "device_addr", block->address);
 	put_block_times(json, block);

@@ -10,7 +10,9 @@
 
 #define HEADER                                                                                                         \
 	"rank,step,complete,start_time_ns,duration_ns,forward_ns,recompute_ns,backward_ns,optimizer_ns,micro_steps,"   \
-	"operators,launches,allocated_bytes,peak_bytes,end_bytes,collectives,collective_bytes,wait_ns\r\n"
+	"operators,launches,allocated_bytes,peak_bytes,end_bytes,collectives,collective_bytes,wait_ns,small_"          \
+	"collectives,"                                                                                                 \
+	"communication_bytes,communication_peak_bytes,host_wait_ns,communication_ns\r\n"
 
 static void write_row(FILE *file, const struct rank *rank, size_t index)
 {
@@ -21,9 +23,11 @@ static void write_row(FILE *file, const struct rank *rank, size_t index)
 		step_duration(step));
 	for (size_t i = 0; i < sizeof(PHASES_SHOWN) / sizeof(*PHASES_SHOWN); i++)
 		fprintf(file, "%" PRIu64 ",", step->phase_ns[PHASES_SHOWN[i]]);
-	fprintf(file, "%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%" PRIu64 ",%" PRIu64 "\r\n", step->micro_steps,
+	fprintf(file, "%u,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%" PRIu64 ",%" PRIu64 ",", step->micro_steps,
 		step->operators, step->launches, step->allocated_bytes, step->peak_bytes, step->end_bytes,
 		step->collectives, step->collective_bytes, step->wait_ns);
+	fprintf(file, "%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\r\n", step->small_collectives,
+		step->communication_bytes, step->communication_peak_bytes, step->host_wait_ns, step->communication_ns);
 }
 
 static void write_rows(FILE *file, const struct rank *rank)

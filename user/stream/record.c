@@ -25,6 +25,7 @@ static const uint32_t event_sizes[EVENT_KERNEL_KINDS] = {
 	[EVENT_LAUNCH] = sizeof(struct launch_event),
 	[EVENT_COLLECTIVE] = sizeof(struct collective_event),
 	[EVENT_LIBRARY_COLLECTIVE] = sizeof(struct library_collective_event),
+	[EVENT_WORK] = sizeof(struct work_event),
 };
 
 /* The kinds of capture.h are numbered from CAPTURE_SESSION on. */
