@@ -21,7 +21,7 @@ ifeq ($(V),0)
   say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
 endif
 
-PACKAGES := libbpf libelf libzstd libxxhash yajl zlib
+PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS)
@@ -126,6 +126,7 @@ install: all
 	install -D -m 644 docs/hdtrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/hdtrace.8
 	install -D -m 644 packaging/hdtrace.bash-completion $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hdtrace
 	install -D -m 644 docs/report.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/report.schema.json
+	install -D -m 644 docs/top.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/top.schema.json
 
 clean:
 	@rm -rf $(BUILD) compile_commands.json

@@ -17,6 +17,7 @@ struct verb {
 static const struct verb verbs[] = {
 	{"record", verb_record, "trace running processes: -p PID (the verb may be left out)"},
 	{"run", verb_run, "start a command and trace it from its first instruction"},
+	{"top", verb_top, "watch what running processes hold: -p PID"},
 	{"report", verb_report, "make the reports of a capture again"},
 	{"explain", verb_explain, "what stands out in a trace, in words; does it fit elsewhere?"},
 	{"doctor", verb_doctor, "can hdtrace work here, and on this process?"},

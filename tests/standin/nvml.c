@@ -46,6 +46,16 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
 	return 0;
 }
 
+EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long memory[3])
+{
+	const char *megabytes = standin_setting("STANDIN_CUDA_MEMORY_MB", "FAKE_CUDA_MEM_MB");
+
+	memory[0] = (megabytes ? strtoull(megabytes, NULL, 10) : 81920ull) << 20;
+	memory[1] = memory[0];
+	memory[2] = 0;
+	return 0;
+}
+
 EXPORT int nvmlDeviceGetUUID(void *device, char *text, unsigned bytes)
 {
 	snprintf(text, bytes, "GPU-68647472-6163-652d-7374-616e64696e%02x", (unsigned)(uintptr_t)device);

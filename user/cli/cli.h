@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "record/recorder.h"
 #include "report/report.h"
 
 /* Exit status of every verb; `run` gives the command's own unless the trace itself failed. */
@@ -18,6 +19,7 @@ int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
+int verb_top(int argc, char **argv);
 
 /* The capture's name in an output folder. */
 #define CAPTURE_NAME "capture.hdt"
@@ -78,5 +80,15 @@ enum output_key { KEY_ALL_BLOCKS = 256, KEY_DEVICE, KEY_POOL_NAME, KEY_FORMAT, K
  * a bad value. Returns ARGP_ERR_UNKNOWN for any other key.
  */
 error_t output_option_parse(int key, char *text, struct output_options *options, const struct argp_state *state);
+
+/* targets.c: options of verbs that trace. What is wrong ends the program with a message. */
+#define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */
+/* A number above 0; returns false when it is none. */
+bool number_parse(const char *text, double *number);
+error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state);
+/* In ascending order, which is that of ranks when nothing says more, and each once. */
+void pids_sort(struct record_options *options);
+error_t level_parse(const char *text, struct record_options *options, struct argp_state *state);
+error_t ring_size_parse(const char *text, struct record_options *options, struct argp_state *state);
 
 #endif

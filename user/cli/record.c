@@ -11,8 +11,6 @@
 #include "cli/cli.h"
 #include "record/recorder.h"
 
-#define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */
-#define RING_SIZE_MAX (1ull << 30)
 #define WINDOW_DEFAULT (256ull << 20)
 #define WINDOW_MIN (1ull << 20) /* a chunk of a capture takes some 100 KiB, names of operators as much */
 #define FOLDER_DEFAULT "hdtrace-out"
@@ -61,63 +59,6 @@ static const struct argp_option options_run[] = {
 	{0},
 };
 
-static bool number_parse(const char *text, double *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtod(text, &end);
-	return !errno && end != text && !*end && *number > 0;
-}
-
-static error_t pids_parse(const char *text, struct record_options *options, struct argp_state *state)
-{
-	if (!strcmp(text, "all")) {
-		options->all_pids = true;
-		return 0;
-	}
-	for (const char *at = text; *at;) {
-		char *end;
-		long pid = strtol(at, &end, 10);
-
-		if (end == at || pid <= 0 || pid > 4194304 /* the kernel's PID_MAX_LIMIT */ || (*end && *end != ','))
-			argp_error(state, "-p takes process ids with commas between them, or all, not %s", text);
-		if (options->pid_count == RECORD_PIDS_MAX)
-			argp_error(state, "at most %d processes can be given", RECORD_PIDS_MAX);
-		options->pids[options->pid_count++] = (pid_t)pid;
-		at = *end ? end + 1 : end;
-	}
-	return 0;
-}
-
-static int pid_compare(const void *left, const void *right)
-{
-	pid_t a = *(const pid_t *)left, b = *(const pid_t *)right;
-
-	return (a > b) - (a < b);
-}
-
-/* In ascending order, which is that of ranks when nothing says more, and each once. */
-static void pids_sort(struct record_options *options)
-{
-	int count = 0;
-
-	qsort(options->pids, (size_t)options->pid_count, sizeof(options->pids[0]), pid_compare);
-	for (int index = 0; index < options->pid_count; index++)
-		if (!count || options->pids[index] != options->pids[count - 1])
-			options->pids[count++] = options->pids[index];
-	options->pid_count = count;
-}
-
-static error_t level_parse(const char *text, struct record_options *options, struct argp_state *state)
-{
-	if (!strcmp(text, "lite"))
-		options->level = LEVEL_LITE;
-	else if (strcmp(text, "full"))
-		argp_error(state, "--level is full or lite, not %s", text);
-	return 0;
-}
-
 static error_t hooks_parse(const char *text, struct record_options *options, struct argp_state *state)
 {
 	if (!strcmp(text, "plain"))
@@ -126,17 +67,6 @@ static error_t hooks_parse(const char *text, struct record_options *options, str
 		options->hooks = HOOKS_SPARSE;
 	else if (strcmp(text, "auto"))
 		argp_error(state, "--hooks is auto, plain or sparse, not %s", text);
-	return 0;
-}
-
-static error_t ring_size_parse(const char *text, struct record_options *options, struct argp_state *state)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size;
-
-	if (!size_parse(text, &size) || size < page || size > RING_SIZE_MAX || (size & (size - 1)))
-		argp_error(state, "--ring-size is a power of two from %lluK to 1G, not %s",
-			(unsigned long long)page >> 10, text);
-	options->ring_size = size;
 	return 0;
 }
 

@@ -144,7 +144,7 @@ static void target_take(struct live *live, const struct text_record *record)
 		ended_drop(live);
 	}
 	state->rank.pid = facts.pid;
-	state->rank.rank = facts.rank;
+	state->rank.rank = state->told_rank = facts.rank;
 	state->rank.from_start = facts.from_start;
 	state->rank.lite = facts.lite;
 	/* Only from older to newer: there is no way round in circles. */
@@ -329,8 +329,46 @@ static void relatives_fill(const struct live *live, struct relative *relatives, 
 				.there = true,
 				.trained = state->trained,
 				.forked = state->forked,
-				.launched = state->rank.rank_source == RANK_OF_LAUNCHER && state->rank.rank >= 0,
+				.launched = state->told_rank != RANK_UNKNOWN,
 			};
+	}
+}
+
+static bool is_taken(const struct live *live, const struct live_rank *rank, int32_t number)
+{
+	for (size_t i = 0; i < arrlenu(live->states); i++) {
+		const struct live_rank *other = &live->states[i]->rank;
+
+		if (other != rank && other->is_rank && !other->ended && other->rank == number &&
+			!strcmp(other->job, rank->job))
+			return true;
+	}
+	return false;
+}
+
+/* As the model does it (model/job.c), again at each look: who is a rank may turn out late. */
+static void ranks_number(struct live *live)
+{
+	for (size_t i = 0; i < arrlenu(live->states); i++) {
+		struct live_rank *rank = &live->states[i]->rank;
+
+		if (rank->ended)
+			continue;
+		rank->rank = live->states[i]->told_rank;
+		rank->rank_source = RANK_OF_LAUNCHER;
+		if (rank->rank == RANK_UNKNOWN) {
+			rank->rank = largest_group_rank(rank);
+			rank->rank_source = RANK_OF_COMMUNICATOR;
+		}
+	}
+	for (size_t i = 0; i < arrlenu(live->states); i++) {
+		struct live_rank *rank = &live->states[i]->rank;
+
+		if (rank->ended || !rank->is_rank || rank->rank != RANK_UNKNOWN)
+			continue;
+		for (rank->rank = 0; is_taken(live, rank, rank->rank);)
+			rank->rank++;
+		rank->rank_source = RANK_OF_ORDER;
 	}
 }
 
@@ -348,12 +386,9 @@ static void ranks_tell(struct live *live)
 		struct live_rank *rank = &live->states[i]->rank;
 
 		rank->is_rank = relative_is_rank(relatives, count, rank->target);
-		if (rank->rank == RANK_UNKNOWN && largest_group_rank(rank) >= 0) {
-			rank->rank = largest_group_rank(rank);
-			rank->rank_source = RANK_OF_COMMUNICATOR;
-		}
 	}
 	arrfree(relatives);
+	ranks_number(live);
 }
 
 void live_refresh(struct live *live)

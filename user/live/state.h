@@ -103,8 +103,8 @@ struct live_segment {
 };
 
 struct state {
-	struct live_rank rank; /* what becomes public */
-	int32_t parent;
+	struct live_rank rank;     /* what becomes public */
+	int32_t parent, told_rank; /* what its launcher says */
 	bool forked, trained, runs_python;
 	uint64_t step_start_ns; /* of the step that is going on, 0: unknown */
 	struct {

@@ -595,10 +595,10 @@ static bool limit_reached(struct recorder *recorder, uint64_t now)
 	return false;
 }
 
-static bool sink_ticks(struct recorder *recorder)
+static bool sink_ticks(struct recorder *recorder, uint64_t read_ns)
 {
 	const struct record_sink *sink = recorder->session.options->sink;
-	struct recording recording = {&recorder->session};
+	struct recording recording = {&recorder->session, read_ns};
 
 	return sink && sink->tick && sink->tick(sink->context, &recording);
 }
@@ -635,7 +635,7 @@ static void recorder_loop(struct recorder *recorder)
 			recorder->result->end = RECORD_END_EXIT;
 			break;
 		}
-		if (sink_ticks(recorder)) {
+		if (sink_ticks(recorder, read_ns)) {
 			recorder->result->end = RECORD_END_SINK;
 			break;
 		}

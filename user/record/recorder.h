@@ -40,6 +40,7 @@ struct record_sink {
 };
 
 struct recording_cost {
+	uint64_t read_ns;        /* CLOCK_MONOTONIC: what happened until then has been taken */
 	uint64_t records, bytes; /* from the ring */
 	uint64_t processor_ns;   /* of this process, user and system */
 	uint64_t memory_bytes;   /* resident now */

@@ -46,6 +46,7 @@ void recording_cost(const struct recording *recording, struct recording_cost *co
 
 	getrusage(RUSAGE_SELF, &usage);
 	*cost = (struct recording_cost){
+		.read_ns = recording->read_ns,
 		.records = session->records,
 		.bytes = session->bytes,
 		.processor_ns = nanoseconds_of(&usage.ru_utime) + nanoseconds_of(&usage.ru_stime),

@@ -119,6 +119,7 @@ struct session {
 /* What a sink knows a session by. */
 struct recording {
 	struct session *session;
+	uint64_t read_ns; /* before the ring was read */
 };
 
 uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
