@@ -135,6 +135,14 @@ const char *collective_mode_name(const struct collective *collective)
 	return collective->mode < COUNT(mode_names) ? mode_names[collective->mode] : "";
 }
 
+/* A program without Python has no phases of training. */
+const char *collective_phase_name(const struct collective *collective)
+{
+	bool has_phase = collective->layer == LAYER_C10D || collective->stack;
+
+	return has_phase ? phase_name((enum phase)collective->phase) : "";
+}
+
 const char *collective_layer_name(uint8_t layer)
 {
 	return layer < LAYERS ? layer_names[layer] : "";

@@ -170,8 +170,8 @@ static bool is_before(const struct member *member, ptrdiff_t number)
 	return number + member->shift < 0;
 }
 
-/* All that began the collective of this number; false when nobody did. */
-static bool number_match(struct member **members, ptrdiff_t number)
+/* All that began the collective of this number, which becomes the `match`-th; false when nobody did. */
+static bool number_match(struct member **members, ptrdiff_t number, uint32_t match)
 {
 	const struct collective *example = NULL;
 	uint64_t first = UINT64_MAX, last = 0;
@@ -203,6 +203,7 @@ static bool number_match(struct member **members, ptrdiff_t number)
 		if (!one)
 			continue;
 		one->matched_ranks = came;
+		one->match = match;
 		one->absent_rank = absent;
 		one->differs = differs;
 		one->last_rank = last_rank;
@@ -226,10 +227,15 @@ static ptrdiff_t group_align(struct member **members)
 	return earliest;
 }
 
-static void group_match(struct member **members)
+/* `matches`: how many there are so far. */
+static void group_match(struct member **members, uint32_t *matches)
 {
-	for (ptrdiff_t number = group_align(members); number_match(members, number) || number < 0; number++)
-		continue;
+	for (ptrdiff_t number = group_align(members);; number++) {
+		if (number_match(members, number, *matches + 1))
+			(*matches)++;
+		else if (number >= 0)
+			return;
+	}
 }
 
 /* --- clocks of several captures ----------------------------------------------------- */
@@ -332,11 +338,12 @@ void collectives_match(struct model *model)
 {
 	struct member *members = members_of(model);
 	struct member ***groups = groups_find(members);
+	uint32_t matches = 0;
 
 	for (size_t capture = 1; capture < arrlenu(model->sources); capture++)
 		clock_settle(model, groups, (uint16_t)capture);
 	for (size_t i = 0; i < arrlenu(groups); i++) {
-		group_match(groups[i]);
+		group_match(groups[i], &matches);
 		arrfree(groups[i]);
 	}
 	arrfree(groups);

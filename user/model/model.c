@@ -203,6 +203,7 @@ int model_target(struct model *model, uint16_t target, int32_t rank, bool from_s
 	}
 	state->result.rank = rank;
 	state->result.capture = (uint16_t)(arrlenu(model->sources) - 1);
+	state->result.real_offset_ns = arrlast(model->sources).real_offset_ns;
 	state->result.from_start = from_start;
 	return text_replace(&state->target_json, json);
 }

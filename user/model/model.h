@@ -314,6 +314,7 @@ struct collective {
 	uint32_t thread_id;
 	uint32_t step;
 	uint32_t matched_ranks; /* that began it, 0: not matched over the ranks */
+	uint32_t match;         /* the same for all ranks that began it, numbered from 1; 0: not matched */
 	int32_t last_rank;      /* the last to begin it */
 	int32_t absent_rank;    /* the first of the group that did not, RANK_UNKNOWN: none */
 	int32_t peer;           /* root or other rank in the group, -1: none */
@@ -353,6 +354,7 @@ const char *collective_kind_name(const struct collective *collective);      /* "
 const char *collective_operation_name(const struct collective *collective); /* "sum" */
 const char *collective_type_name(const struct collective *collective);      /* "float32" */
 const char *collective_mode_name(const struct collective *collective);      /* "eager" */
+const char *collective_phase_name(const struct collective *collective);     /* "backward" */
 const char *collective_layer_name(uint8_t layer);                           /* "nccl" */
 const char *element_type_name(uint8_t type);                                /* of a c10::ScalarType: "float32" */
 /* Bytes of so many elements; without their type, at least what their storages have. */
@@ -417,6 +419,7 @@ struct rank {
 	struct window window;
 	uint16_t capture;        /* that it is of */
 	int64_t clock_offset_ns; /* to be added to its times, to compare them with those of the first capture */
+	int64_t real_offset_ns;  /* CLOCK_REALTIME less its clock, 0: not known */
 	uint64_t stacks_cut, arguments_cut;
 	bool from_start;  /* traced since before its first operator */
 	bool owners_told; /* what Python holds was read: a leaf is not more than its owner says */
