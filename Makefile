@@ -21,7 +21,7 @@ ifeq ($(V),0)
   say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
 endif
 
-PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw
+PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS)
@@ -31,7 +31,7 @@ LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lZydis -lZycore -lst
 
 # Everything under user/ but the program itself is a library, which tests link too.
 SOURCES := $(wildcard user/*/*.c)
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/user/report/page.o
+OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o) $(BUILD)/user/report/page.o $(BUILD)/user/report/database_sql.o
 BPF_SOURCES := $(wildcard bpf/*.bpf.c)
 BPF_OBJECTS := $(BPF_SOURCES:%.c=$(BUILD)/%.o)
 SKELETON := $(BUILD)/hdtrace.skel.h
@@ -95,6 +95,12 @@ $(BUILD)/page.html: $(PAGE)/page.html $(PAGE)/style.css $(PAGE_SCRIPTS) $(FLAGS)
 $(BUILD)/user/report/page.o: user/report/page.S $(BUILD)/page.html
 	@mkdir -p $(@D)
 	$(call say,AS)$(CC) $(CFLAGS) -DREPORT_PAGE='"$(BUILD)/page.html"' -c -o $@ $<
+
+# --- the schema of job.sqlite ---
+
+$(BUILD)/user/report/database_sql.o: user/report/database_sql.S user/report/database.sql $(FLAGS)
+	@mkdir -p $(@D)
+	$(call say,AS)$(CC) $(CFLAGS) -c -o $@ $<
 
 # --- BPF: one object a file, linked into one, made a skeleton ------------------
 

@@ -53,7 +53,11 @@ Test(formats, are_a_list_of_names)
 	cr_assert(formats_parse("html", &formats));
 	cr_assert_eq(formats, REPORT_HTML);
 	cr_assert(formats_parse("csv,json,html", &formats));
-	cr_assert_eq(formats, REPORT_ALL);
+	cr_assert_eq(formats, REPORT_DEFAULT);
+	cr_assert(formats_parse("folded,sqlite", &formats));
+	cr_assert_eq(formats, REPORT_FOLDED | REPORT_SQLITE);
+	cr_assert(formats_parse("all", &formats));
+	cr_assert_eq(formats, REPORT_DEFAULT | REPORT_SNAPSHOT | REPORT_PERFETTO | REPORT_FOLDED | REPORT_SQLITE);
 	cr_assert(formats_parse("csv,csv", &formats));
 	cr_assert_eq(formats, REPORT_CSV);
 }

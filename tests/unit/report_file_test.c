@@ -113,7 +113,7 @@ Test(files, are_what_pythons_libraries_write_and_accept)
 	const struct rank *rank = trace_finish(&trace);
 	char *folder = folder_new();
 
-	cr_expect(eq(int, report_rank(rank, NULL, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(rank, NULL, REPORT_DEFAULT, folder), 0));
 	expect_sound(folder);
 	folder_remove(folder);
 	model_free(trace.model);
@@ -125,8 +125,8 @@ Test(files, are_the_same_bytes_for_the_same_records)
 	struct trace first = hostile_trace(), second = hostile_trace();
 	char *folders[] = {folder_new(), folder_new()};
 
-	cr_expect(eq(int, report_rank(trace_finish(&first), NULL, REPORT_ALL, folders[0]), 0));
-	cr_expect(eq(int, report_rank(trace_finish(&second), NULL, REPORT_ALL, folders[1]), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&first), NULL, REPORT_DEFAULT, folders[0]), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&second), NULL, REPORT_DEFAULT, folders[1]), 0));
 	for (int i = 0; i < 3; i++) {
 		char *a = file_read(folders[0], NAMES[i]), *b = file_read(folders[1], NAMES[i]);
 
@@ -166,7 +166,7 @@ Test(memory_csv, has_the_columns_of_a_dry_run)
 	struct trace trace = small_trace();
 	char *folder = folder_new(), *text;
 
-	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_DEFAULT, folder), 0));
 	text = file_read(folder, "memory.csv");
 	cr_expect(eq(str, text,
 		(char *)HEADER
@@ -187,7 +187,7 @@ Test(memory_csv, can_leave_users_out_and_name_another_pool)
 	struct trace trace = small_trace();
 	char *folder = folder_new(), *text;
 
-	cr_expect(eq(int, report_rank(trace_finish(&trace), &options, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), &options, REPORT_DEFAULT, folder), 0));
 	text = file_read(folder, "memory.csv");
 	cr_expect(ne(ptr, strstr(text, ",CUDALogicalMemoryPool,2048,"), NULL));
 	cr_expect(ne(ptr, strstr(text, ",aten.relu.default,,{},,File:"), NULL));
@@ -204,7 +204,7 @@ Test(tasks_csv, lists_the_tasks)
 	struct trace trace = small_trace();
 	char *folder = folder_new(), *text;
 
-	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_DEFAULT, folder), 0));
 	text = file_read(folder, "tasks.csv");
 	cr_expect(eq(str, text,
 		(char *)"task_index,time_ns,thread_id,step,task_name,node_name,graph_name,file_name,line_num,live_"
@@ -223,7 +223,7 @@ Test(nothing, observed_is_an_error_report_and_no_rows)
 	struct trace trace = trace_new(true, false);
 	char *folder = folder_new(), *text;
 
-	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), -ENODATA));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_DEFAULT, folder), -ENODATA));
 	expect_sound(folder);
 	text = file_read(folder, "memory.json");
 	cr_expect(ne(ptr, strstr(text, "\"stage\": \"attach\""), NULL));
@@ -239,7 +239,7 @@ Test(losses, make_the_report_incomplete)
 	char *folder = folder_new(), *text;
 
 	model_loss(trace.model, TEST_TARGET, &counters);
-	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_DEFAULT, folder), 0));
 	expect_sound(folder);
 	text = file_read(folder, "memory.json");
 	cr_expect(ne(ptr, strstr(text, "\"complete\": false"), NULL));

@@ -69,17 +69,20 @@ int outputs_write(const char *const *captures, size_t count, const char *folder,
 /* Parse "64M"; K, M, G are powers of 1024. Returns false when it is no size. */
 bool size_parse(const char *text, uint64_t *size);
 
-/* Parse "csv,json" into a mask. Returns false for an unknown name. */
+/* Parse "csv,json", or "all", into a mask. Returns false for an unknown name. */
 bool formats_parse(const char *text, unsigned int *formats);
 
 /* Keys of the options that every verb with reports has; a verb's own keys start at KEY_VERB. */
-enum output_key { KEY_ALL_BLOCKS = 256, KEY_DEVICE, KEY_POOL_NAME, KEY_FORMAT, KEY_VERB };
+enum output_key { KEY_ALL_BLOCKS = 256, KEY_DEVICE, KEY_POOL_NAME, KEY_FORMAT, KEY_CSV_LAYOUT, KEY_VERB };
 
 /*
  * An argp parser's part for those options; ends the program with a message for
  * a bad value. Returns ARGP_ERR_UNKNOWN for any other key.
  */
 error_t output_option_parse(int key, char *text, struct output_options *options, const struct argp_state *state);
+
+/* An argp parser's help_filter for those options: which formats there are. */
+char *output_help_filter(int key, const char *text, void *input);
 
 /* targets.c: options of verbs that trace. What is wrong ends the program with a message. */
 #define RING_SIZE_DEFAULT (64ull << 20) /* a fast job fills 60 MB in a second; 8 MiB lost events */

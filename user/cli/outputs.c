@@ -12,7 +12,8 @@
 #include "containers/containers.h"
 #include "findings/findings.h"
 
-#define FOLDER_MODE 0777 /* less the umask */
+#define FOLDER_MODE 0777  /* less the umask */
+#define FORMATS_ALL "all" /* for --format */
 
 /* One more folder of a path; *made becomes the length of the first that was not there before. */
 static int folder_add(const char *path, size_t *made)
@@ -104,26 +105,88 @@ bool size_parse(const char *text, uint64_t *size)
 	return true;
 }
 
+/* Of a name that is so long; 0: there is none. */
+static unsigned int format_find(const char *name, size_t length)
+{
+	unsigned int all = 0;
+
+	for (size_t index = 0; index < report_format_count; index++) {
+		const struct report_format_name *known = &report_formats[index];
+
+		if (strlen(known->name) == length && !strncmp(name, known->name, length))
+			return known->format;
+		all |= known->format;
+	}
+	return length == strlen(FORMATS_ALL) && !strncmp(name, FORMATS_ALL, length) ? all : 0;
+}
+
 bool formats_parse(const char *text, unsigned int *formats)
 {
-	static const struct {
-		const char *name;
-		enum report_format format;
-	} names[] = {{"csv", REPORT_CSV}, {"json", REPORT_JSON}, {"html", REPORT_HTML}};
-
 	*formats = 0;
 	while (*text) {
-		size_t length = strcspn(text, ","), index;
+		size_t length = strcspn(text, ",");
+		unsigned int format = format_find(text, length);
 
-		for (index = 0; index < sizeof(names) / sizeof(names[0]); index++)
-			if (strlen(names[index].name) == length && !strncmp(text, names[index].name, length))
-				break;
-		if (index == sizeof(names) / sizeof(names[0]))
+		if (!format)
 			return false;
-		*formats |= names[index].format;
+		*formats |= format;
 		text += length + (text[length] == ',');
 	}
 	return *formats != 0;
+}
+
+/* Whether all of them, or those that are written unless --format says otherwise; to be freed. */
+static char *format_names(bool all)
+{
+	char *names = NULL, *text;
+
+	for (size_t index = 0; index < report_format_count; index++) {
+		if (!all && !(report_formats[index].format & REPORT_DEFAULT))
+			continue;
+		if (names)
+			arrput(names, ',');
+		for (const char *at = report_formats[index].name; *at; at++)
+			arrput(names, *at);
+	}
+	arrput(names, '\0');
+	text = strdup(names);
+	arrfree(names);
+	return text;
+}
+
+char *output_help_filter(int key, const char *text, void *input)
+{
+	char *known, *usual, *help = NULL;
+
+	(void)input;
+	if (key != KEY_FORMAT)
+		return (char *)text;
+	known = format_names(true);
+	usual = format_names(false);
+	if (!known || !usual || asprintf(&help, "%s: %s, or " FORMATS_ALL " (%s)", text, known, usual) < 0)
+		help = NULL;
+	free(known);
+	free(usual);
+	return help;
+}
+
+static void formats_option_parse(const char *text, unsigned int *formats, const struct argp_state *state)
+{
+	char *known;
+
+	if (formats_parse(text, formats))
+		return;
+	known = format_names(true);
+	argp_error(state, "--format is " FORMATS_ALL " or a list of %s with commas, not %s", known ? known : "names",
+		text);
+	free(known);
+}
+
+static void layout_option_parse(const char *text, struct report_options *options, const struct argp_state *state)
+{
+	options->mindspore_layout = !strcmp(text, "mindspore");
+	if (!options->mindspore_layout && strcmp(text, "dryrun"))
+		argp_error(state, "--csv-layout is dryrun or mindspore, not %s", text);
 }
 
 error_t output_option_parse(int key, char *text, struct output_options *options, const struct argp_state *state)
@@ -143,8 +206,10 @@ error_t output_option_parse(int key, char *text, struct output_options *options,
 		options->report.pool_name = text;
 		return 0;
 	case KEY_FORMAT:
-		if (!formats_parse(text, &options->formats))
-			argp_error(state, "--format is a list of csv, json and html with commas, not %s", text);
+		formats_option_parse(text, &options->formats, state);
+		return 0;
+	case KEY_CSV_LAYOUT:
+		layout_option_parse(text, &options->report, state);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -210,9 +275,7 @@ static int rank_write(const struct rank *rank, const char *folder, const struct 
 }
 
 static int job_file_write(const struct rank *const *ranks, size_t count, const char *folder, const char *name,
-	const struct report_options *options,
-	int (*write)(
-		const struct rank *const *ranks, size_t count, const struct report_options *options, const char *path))
+	const struct report_options *options, report_job_writer write)
 {
 	char *job_folder = path_join(folder, ranks[0]->job);
 	char *path = job_folder ? path_join(job_folder, name) : NULL;
@@ -229,21 +292,21 @@ static int job_write(
 	const struct rank *const *ranks, size_t count, const char *folder, const struct output_options *options)
 {
 	FILE *out = options->summary_to_stderr ? stderr : stdout;
-	bool several = count > 1; /* one alone needs no comparison */
+	bool several = count > 1;
 	int error = 0;
 
-	if (several && options->formats & REPORT_JSON)
-		error = job_file_write(ranks, count, folder, "job.json", &options->report, report_job_json);
-	if (!error && several && options->formats & REPORT_CSV)
-		error = job_file_write(ranks, count, folder, "steps.csv", &options->report, report_job_steps_csv);
-	if (!error && options->formats & REPORT_HTML)
-		error = job_file_write(ranks, count, folder, "report.html", &options->report, report_job_html);
-	if (error || options->quiet)
-		return error;
-	if (several)
+	if (several && !options->quiet)
 		report_job_summary(ranks, count, out);
-	if (options->formats & REPORT_HTML)
-		fprintf(out, "page        %s/%s%sreport.html\n", folder, ranks[0]->job, *ranks[0]->job ? "/" : "");
+	for (size_t index = 0; !error && index < report_job_file_count; index++) {
+		const struct report_job_file *file = &report_job_files[index];
+
+		if (!(options->formats & file->format) || (file->compares && !several))
+			continue;
+		error = job_file_write(ranks, count, folder, file->name, &options->report, file->write);
+		if (!error && file->label && !options->quiet)
+			fprintf(out, "%-11s %s/%s%s%s\n", file->label, folder, ranks[0]->job, *ranks[0]->job ? "/" : "",
+				file->name);
+	}
 	return error;
 }
 

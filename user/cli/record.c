@@ -40,7 +40,8 @@ struct arguments {
 			"devices to report: auto (accelerators, else the CPU), all, or names as cuda:0,cpu", 0},       \
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},                   \
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},                                 \
-		{"format", KEY_FORMAT, "LIST", 0, "csv,json,html (default: all)", 0},                                  \
+		{"format", KEY_FORMAT, "LIST", 0, "what to write", 0},                                                 \
+		{"csv-layout", KEY_CSV_LAYOUT, "NAME", 0, "columns of the CSV: dryrun (default), or mindspore", 0},    \
 		{"stats", KEY_STATS, NULL, 0, "print what the tracing cost", 0},                                       \
 		{"quiet", 'q', NULL, 0, "print errors only", 0},                                                       \
 	{                                                                                                              \
@@ -202,7 +203,7 @@ static int verb_do(int argc, char **argv, const struct argp *argp, bool run)
 {
 	struct arguments arguments = {
 		.record.ring_size = RING_SIZE_DEFAULT,
-		.output.formats = REPORT_ALL,
+		.output.formats = REPORT_DEFAULT,
 		.output.summary_to_stderr = run, /* stdout is the command's */
 		.folder = FOLDER_DEFAULT,
 		.run = run,
@@ -222,6 +223,7 @@ int verb_record(int argc, char **argv)
 		.options = options_record,
 		.parser = option_parse,
 		.doc = "Trace running processes and report their memory.",
+		.help_filter = output_help_filter,
 	};
 
 	return verb_do(argc, argv, &argp, false);
@@ -234,6 +236,7 @@ int verb_run(int argc, char **argv)
 		.parser = option_parse,
 		.args_doc = "-- COMMAND [ARGUMENT...]",
 		.doc = "Start a command and trace it from its first instruction.",
+		.help_filter = output_help_filter,
 	};
 
 	return verb_do(argc, argv, &argp, true);

@@ -55,7 +55,8 @@ int verb_report(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{"output", 'o', "FOLDER", 0, "where the reports go (beside the capture)", 0},
-		{"format", KEY_FORMAT, "LIST", 0, "csv,json,html (default: all)", 0},
+		{"format", KEY_FORMAT, "LIST", 0, "what to write", 0},
+		{"csv-layout", KEY_CSV_LAYOUT, "NAME", 0, "columns of the CSV: dryrun (default), or mindspore", 0},
 		{"device", KEY_DEVICE, "LIST", 0, "devices to report: auto, all, or names as cuda:0,cpu", 0},
 		{"all-blocks", KEY_ALL_BLOCKS, NULL, 0, "report also what a dry run cannot see", 0},
 		{"pool-name", KEY_POOL_NAME, "NAME", 0, "pool_type of the report", 0},
@@ -68,8 +69,9 @@ int verb_report(int argc, char **argv)
 		.parser = option_parse,
 		.args_doc = "CAPTURE|FOLDER...",
 		.doc = "Make the reports of a capture, or of several that ranks of the same jobs are in.",
+		.help_filter = output_help_filter,
 	};
-	struct arguments arguments = {.output.formats = REPORT_ALL};
+	struct arguments arguments = {.output.formats = REPORT_DEFAULT};
 	char **captures, *folder = NULL;
 	int error, status = STATUS_FAILED;
 	size_t made = 0;

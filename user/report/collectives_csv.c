@@ -40,12 +40,6 @@ static void write_count(FILE *file, uint64_t count)
 	putc(',', file);
 }
 
-/* A program without Python has no phases of training. */
-static bool has_phase(const struct collective *collective)
-{
-	return collective->layer == LAYER_C10D || collective->stack;
-}
-
 static void write_what(FILE *file, const struct rank *rank, const struct collective *collective)
 {
 	const struct group *group = &rank->groups[collective->group];
@@ -64,7 +58,7 @@ static void write_what(FILE *file, const struct rank *rank, const struct collect
 	write_number(file, collective->peer);
 	fprintf(file, "%d,%d,%s,%u,%s,%u,", collective->in_place, collective->in_bucket,
 		collective->layer == LAYER_C10D ? collective_mode_name(collective) : "", collective->step,
-		has_phase(collective) ? phase_name((enum phase)collective->phase) : "", collective->thread_id);
+		collective_phase_name(collective), collective->thread_id);
 	write_address(file, collective->input_address);
 	write_address(file, collective->output_address);
 }

@@ -37,6 +37,15 @@ static void group_add(struct groups *groups, struct group_key key, struct holder
 	}
 }
 
+uint32_t block_stack_shown(const struct rank *rank, const struct block *block)
+{
+	const struct operator_run *run = &rank->runs[block->producer];
+
+	if (rank->stacks[block->stack].frame_count || run->forward == RUN_NONE)
+		return block->stack;
+	return rank->runs[run->forward].stack;
+}
+
 /* Keep the largest blocks, largest first; of equal ones the older. */
 static void largest_insert(struct holders *holders, const struct block *block)
 {
@@ -76,12 +85,8 @@ void holders_find(const struct rank *rank, uint8_t device, uint32_t order, struc
 	memset(holders, 0, sizeof(*holders));
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
 		const struct block *block = &rank->blocks[i];
-		const struct stack *stack = &rank->stacks[block->stack];
 		const struct operator_run *run = &rank->runs[block->producer];
-		/* The engine of a device has no Python stack: what it works for has one. */
-		const struct frame *leaf = stack_leaf(stack->frame_count || run->forward == RUN_NONE
-							      ? stack
-							      : &rank->stacks[rank->runs[run->forward].stack]);
+		const struct frame *leaf = stack_leaf(&rank->stacks[block_stack_shown(rank, block)]);
 		struct group_key line = {leaf ? leaf->file : NULL, leaf ? leaf->line : 0}, module = {run->module, 0};
 		uint64_t bytes = block_held_bytes(block);
 

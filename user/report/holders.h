@@ -31,4 +31,10 @@ void holders_free(struct holders *holders);
  */
 size_t holders_enough(const struct holders *holders, uint64_t bytes);
 
+/*
+ * Index of the stack that tells most of a block: its own, or, since the engine of a device has none, that of the
+ * operator of the forward pass that it belongs to.
+ */
+uint32_t block_stack_shown(const struct rank *rank, const struct block *block);
+
 #endif

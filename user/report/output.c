@@ -86,8 +86,13 @@ int output_open(struct output *output, const char *path)
 
 int output_commit(struct output *output)
 {
-	int error = ferror(output->file) ? -EIO : 0;
+	int error = 0;
 
+	/* What could not be written is tried once more, which tells why. */
+	if (fflush(output->file))
+		error = -errno;
+	else if (ferror(output->file))
+		error = -EIO;
 	if (fclose(output->file) && !error)
 		error = -errno;
 	output->file = NULL;

@@ -129,6 +129,25 @@ void text_write_csv(FILE *file, const char *text)
 	arrfree(array);
 }
 
+char *text_append_replaced(char *array, const char *text, const char *unwanted, char with)
+{
+	for (const char *at = text, *end = text + strlen(text); at < end;) {
+		uint32_t code = text_next(&at, end);
+
+		if (code == '\r' || code == '\n')
+			code = ' ';
+		else if (code < 0x80 && strchr(unwanted, (int)code))
+			code = (unsigned char)with;
+		array = append_utf8(array, code);
+	}
+	return array;
+}
+
+char *text_append_unquoted(char *array, const char *text)
+{
+	return text_append_replaced(array, text, ",", '_');
+}
+
 /* The \u form of a code point, two for those above 16 bits; the text's length. */
 static int escape(char text[ESCAPE_BYTES], uint32_t code)
 {

@@ -19,6 +19,14 @@ void text_write_csv(FILE *file, const char *text);
 /* The same, appended to an stb_ds array of char. */
 char *text_append_csv(char *array, const char *text);
 
+/*
+ * Append to an stb_ds array of char: UTF-8, wrong bytes as U+FFFD, line breaks as spaces, and each byte of `unwanted`
+ * (ASCII) as `with`. No NUL is added.
+ */
+char *text_append_replaced(char *array, const char *text, const char *unwanted, char with);
+/* A field of a CSV that knows no quotes: commas become '_'. */
+char *text_append_unquoted(char *array, const char *text);
+
 /* Append to an stb_ds array of char: a JSON string with quotes, ASCII only; and the terminating NUL, not counted. */
 char *text_append_json(char *array, const char *text);
 
