@@ -55,7 +55,8 @@ static __always_inline bool event_is_urgent(const struct event *event)
 static __always_inline bool event_send(const struct hit *hit, void *record, __u64 size)
 {
 	struct event_counters *counter = bpf_map_lookup_elem(&counters, &hit->target);
-	bool wake = event_is_urgent(record);
+	/* A process that is seen by a guess is to be met while it is there. */
+	bool wake = event_is_urgent(record) || hit->settings->family;
 	long error;
 
 	if (!counter)
@@ -71,7 +72,8 @@ static __always_inline bool event_send(const struct hit *hit, void *record, __u6
 /* What the call of a driver wrote beside its result: how long a row is, and which device a handle is of. */
 static __always_inline void segment_complete(const struct hit *hit, struct pending_segment *pending, __u64 result)
 {
-	struct segment_handle_key key = {.handle = result, .target = hit->target, .kind = pending->handle_kind};
+	struct segment_handle_key key = {
+		.handle = result, .process = (__u32)(bpf_get_current_pid_tgid() >> 32), .kind = pending->handle_kind};
 	__u64 pitch;
 
 	if (pending->pitch && !READ_USER(pitch, pending->pitch) && pitch)

@@ -19,7 +19,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline const struct segment_handle_value *handle_find(
 	struct pt_regs *context, const struct hit *hit, const struct segment_call *call)
 {
-	struct segment_handle_key key = {.target = hit->target, .kind = call->handle_kind};
+	struct segment_handle_key key = {
+		.process = (__u32)(bpf_get_current_pid_tgid() >> 32), .kind = call->handle_kind};
 
 	key.handle = call_argument(context, hit, call->handle);
 	return call->handle && call->handle_kind ? bpf_map_lookup_elem(&segment_handles, &key) : NULL;
@@ -95,6 +96,7 @@ static __always_inline void segment_fill(struct segment_event *record, struct pt
 	record->device_type = call->device_type;
 	record->pooled = call->pooled;
 	record->device_index = hit->thread->pending.handle.device;
+	record->process = (__u32)(bpf_get_current_pid_tgid() >> 32);
 	__builtin_memset(record->reserved, 0, sizeof(record->reserved));
 }
 

@@ -244,12 +244,43 @@ static __always_inline void loss_count(__u32 target, __u32 reason)
 		counter->lost[reason]++;
 }
 
+/* Processes that were found to descend from the one of a family: its end leaves them orphans. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} family_members __weak SEC(".maps");
+
+#define ANCESTORS_MAX 16
+
+/* Is the thread's process that one, or does it descend from it? */
+static __always_inline bool is_of_family(__u32 family)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	__u32 process = (__u32)task->tgid;
+	__u32 *member = bpf_map_lookup_elem(&family_members, &process);
+
+	if (member && *member == family)
+		return true;
+	for (int generation = 0; generation < ANCESTORS_MAX && task; generation++) {
+		if ((__u32)task->tgid == family) {
+			bpf_map_update_elem(&family_members, &process, &family, BPF_ANY);
+			return true;
+		}
+		task = task->real_parent;
+	}
+	return false;
+}
+
 /* For whom it is, and the state of the thread; emit.h has what most programs begin with. */
 static __always_inline bool hit_find(struct hit *hit, struct pt_regs *context, __u64 cookie)
 {
 	hit->target = COOKIE_TARGET(cookie);
 	hit->settings = bpf_map_lookup_elem(&targets, &hit->target);
 	if (!hit->settings || !hit->settings->ready)
+		return false;
+	if (hit->settings->family && !is_of_family(hit->settings->family))
 		return false;
 	hit->thread =
 		bpf_task_storage_get(&threads, (void *)bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

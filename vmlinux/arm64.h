@@ -18,6 +18,8 @@ struct thread_struct {
 
 struct task_struct {
 	struct thread_struct thread;
+	int tgid;
+	struct task_struct *real_parent;
 };
 
 #pragma clang attribute pop

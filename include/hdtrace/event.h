@@ -251,7 +251,8 @@ struct segment_event {
 	__u8 device_type;
 	__u8 device_index; /* that the thread has selected; SEGMENT_DEVICE_UNKNOWN */
 	__u8 pooled;       /* from a pool of the driver, in the order of a stream */
-	__u8 reserved[6];
+	__u8 reserved[2];
+	__u32 process; /* of the thread */
 };
 
 /* The allocator of a device found no memory, after all that it tried. */

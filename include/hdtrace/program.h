@@ -101,7 +101,7 @@ enum segment_handle { HANDLE_NONE, HANDLE_CONTEXT, HANDLE_POOL, HANDLE_PHYSICAL 
 
 struct segment_handle_key {
 	__u64 handle;
-	__u32 target;
+	__u32 process;
 	__u32 kind; /* enum segment_handle */
 };
 
@@ -260,6 +260,8 @@ struct target_settings {
 	__u64 late_node_class; /* table of functions of torch::autograd::CopySlices */
 	__u32 node_counter_offset, thread_number_offset;
 
+	/* Process whose descendants alone are meant, where probes are for all processes; 0: they are not. */
+	__u32 family;
 	__u32 python_thread_slot;    /* of PyThreadState*, from the thread pointer; 0: no Python */
 	__u16 python_frame_steps[2]; /* thread state -> frame */
 	__u8 python_frame_step_count;
@@ -299,6 +301,6 @@ struct target_settings {
 #define NODE_SPAN 64
 
 _Static_assert(sizeof(struct hook_description) == 56, "struct hook_description is not 56 bytes");
-_Static_assert(sizeof(struct target_settings) == 192, "struct target_settings is not 192 bytes");
+_Static_assert(sizeof(struct target_settings) == 200, "struct target_settings is not 200 bytes");
 
 #endif

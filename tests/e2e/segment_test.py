@@ -16,8 +16,8 @@ def script(name):
     return os.path.join(JOBS, name + ".py")
 
 
-def segments_of(report):
-    with open(os.path.join(report.folder, "rank_0", "rank_0_segments.csv"), newline="", encoding="utf-8") as source:
+def segments_of(report, rank=0):
+    with open(os.path.join(report.folder, f"rank_{rank}", f"rank_{rank}_segments.csv"), newline="", encoding="utf-8") as source:
         return list(csv.DictReader(source))
 
 
@@ -149,6 +149,45 @@ def trace_program(context, *arguments):
     report = context.report()
     invariants.check_schema(report)
     return segments_of(report), report, [line.split() for line in process.out.splitlines()]
+
+
+STARTERS = {"env": ["env", f"LD_LIBRARY_PATH={STANDINS}", "nice", "-n", "1", "PROGRAM", "runtime"],
+            "exec": ["sh", "-c", f"LD_LIBRARY_PATH={STANDINS} exec PROGRAM runtime"],
+            "child": ["bash", "-c", f"export LD_LIBRARY_PATH={STANDINS}; PROGRAM runtime; PROGRAM runtime; true"],
+            "script": ["SCRIPT"]}
+
+
+@test(root="cuda", each=STARTERS)
+def test_program_that_a_command_starts_is_seen_from_its_first_call_on(context, kind):
+    """By exec or as a child; the same program that somebody else runs meanwhile is not."""
+    context.run(*context.command("true")).check_code(0)
+    program = build(context, "device_program.c", context.path("program"), f"-L{STANDINS}", "-l:libcudart.so.12",
+                    "-l:libcuda.so.1")
+    with open(context.path("script.sh"), "w", encoding="utf-8") as script:
+        script.write(f"#!/bin/sh\nexport LD_LIBRARY_PATH={STANDINS}\ntrue\n{program} runtime\ntrue\n")
+    os.chmod(context.path("script.sh"), 0o755)
+    other = context.start(program, "loop", environment={"LD_LIBRARY_PATH": STANDINS})
+    context.wait_steps(other, 2)
+    command = [word.replace("PROGRAM", program).replace("SCRIPT", script.name) for word in STARTERS[kind]]
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", *command, environment=TWO_DEVICES)
+    other.check_alive()
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    words = [line.split() for line in process.out.splitlines()]
+    given = [(word[0], word[1], word[2], "1") for word in words if word[0].startswith("cu")]
+    got = []
+    for rank in range(kind == "child" and 2 or 1):
+        report = context.report(rank=rank)
+        segments = segments_of(report, rank)
+        got += [(row["function"], row["device_addr"], row["size"], row["certain"]) for row in segments]
+        callers = {row["caller"].split("+")[0] for row in segments}
+        check_equal(callers, {"program!weights_allocate", "program!main"}, "callers")
+        names = {block["node_name"] for block in report.json["memory_blocks"]}
+        check_equal(names, {"native.weights_allocate", "native.main"}, "names of blocks")
+        invariants.check_schema(report)
+    check_equal(got, given, "segments")
+    freed = sum(word[0] == "freed" for word in words)
+    check_equal(context.report().live["segments"]["failure_count"], 1, "refused calls")
+    check(freed, "nothing was freed")
 
 
 @test(root="cuda")

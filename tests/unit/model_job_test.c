@@ -52,6 +52,36 @@ static const char *ranks(void)
 	return text;
 }
 
+static void allocate(uint16_t index)
+{
+	struct segment_event given = {
+		.event = {.kind = EVENT_SEGMENT, .size = sizeof(given), .target = index, .time_ns = 1},
+		.action = SEGMENT_ALLOCATE,
+		.result = SEGMENT_RETURNED,
+		.address = 1 << 20,
+		.bytes = 1 << 20,
+	};
+
+	cr_assert_eq(model_event(model, &given.event), 0);
+}
+
+Test(job, a_shell_that_did_nothing_is_no_rank_when_what_it_started_did_something)
+{
+	target(0, RANK_UNKNOWN, -1, false, "");
+	target(1, RANK_UNKNOWN, 0, false, "");
+	allocate(1);
+	cr_expect_str_eq(ranks(), "1:0");
+}
+
+Test(job, a_program_that_did_something_and_what_it_started_are_both_ranks)
+{
+	target(0, RANK_UNKNOWN, -1, false, "");
+	target(1, RANK_UNKNOWN, 0, false, "");
+	allocate(0);
+	allocate(1);
+	cr_expect_str_eq(ranks(), "0:0 1:1");
+}
+
 Test(job, a_launcher_is_no_rank_when_what_it_started_trains)
 {
 	target(0, RANK_UNKNOWN, -1, false, "");

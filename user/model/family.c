@@ -3,7 +3,8 @@
  * A launcher, and a process that a rank started to load data, have PyTorch too and
  * may run operators. What tells a rank is a backward pass or a collective. Where
  * nobody of a family has run one, all are taken but those that only forked, and
- * those without a number that started one with a number.
+ * those without a number that started one with a number, and those that only
+ * started others (a shell).
  */
 #include "family.h"
 
@@ -36,6 +37,8 @@ bool relative_is_rank(const struct relative *relatives, size_t count, size_t ind
 		if (!other->there || i == index)
 			continue;
 		if (other->trained && (descends(relatives, i, index) || descends(relatives, index, i)))
+			return false;
+		if (relative->idle && !other->idle && descends(relatives, i, index))
 			return false;
 		if (other->launched && !relative->launched && descends(relatives, i, index))
 			return false;

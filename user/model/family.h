@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which of the processes that have PyTorch are ranks; family.c states the rules. */
+/* Which of the processes that are traced are ranks; family.c states the rules. */
 #ifndef HDTRACE_MODEL_FAMILY_H
 #define HDTRACE_MODEL_FAMILY_H
 
@@ -13,6 +13,7 @@ struct relative {
 	bool trained;   /* it ran a backward pass or a collective */
 	bool forked;    /* without an exec since */
 	bool launched;  /* its launcher gave it a number */
+	bool idle;      /* nothing was seen of it */
 };
 
 /* Is it a rank, as far as is known: not a launcher of ranks, nor what a rank started for other work? */

@@ -26,6 +26,7 @@ bool target_is_rank(const struct model *model, const struct target_state *target
 				.trained = other->trained,
 				.forked = other->forked,
 				.launched = other->result.rank != RANK_UNKNOWN,
+				.idle = !target_was_active(other),
 			};
 		arrput(relatives, relative);
 	}

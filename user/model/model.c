@@ -247,11 +247,16 @@ int model_stack(struct model *model, uint16_t target, uint64_t identity, const s
 	return stack_put(model, state, identity, frames, frame_count, cut);
 }
 
+bool target_was_active(const struct target_state *target)
+{
+	return arrlenu(target->runs) > 1 || arrlenu(target->allocations) || arrlenu(target->result.collectives) ||
+	       arrlenu(target->result.segments);
+}
+
 /* An exec before anything happened is how jobs are started; later it ends what was there. */
 static void target_exec(struct target_state *target)
 {
-	if (arrlenu(target->runs) > 1 || arrlenu(target->allocations) || arrlenu(target->result.collectives) ||
-		arrlenu(target->result.segments))
+	if (target_was_active(target))
 		target->ended = true;
 }
 

@@ -286,6 +286,8 @@ const char *model_text(struct model *model, const char *text);
 /* job.c */
 /* Is it a rank, as far as is known: not a launcher of ranks, nor what a rank started for other work? */
 bool target_is_rank(const struct model *model, const struct target_state *target);
+/* Has anything happened in it? */
+bool target_was_active(const struct target_state *target);
 /* Give each rank its number and its job. */
 void ranks_number(struct model *model);
 

@@ -5,6 +5,11 @@
  * it has mapped. So its loader is asked which libraries it is going to map
  * (ld.so --list, which runs nothing of the program), and those of devices and of
  * collectives are probed for the process while it still waits for its exec.
+ *
+ * A command that only starts the program (env, nice, a shell) names it somewhere: so
+ * the words of the command line, and of a script among them, are looked at too. A
+ * wrong guess costs some milliseconds at the start. What a process becomes by exec it is probed for; its
+ * children are only prepared for, since probes of theirs can be set once they are there.
  */
 #include "record/session.h"
 
@@ -19,30 +24,12 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
+#include "record/words.h"
 #include "symbol/elf.h"
 
 #define INTERPRETER_BYTES_MAX 256
 #define LIST_BYTES_MAX (1u << 20)
-
-char *command_path(const char *command)
-{
-	const char *folders = getenv("PATH");
-	char *path;
-
-	if (strchr(command, '/'))
-		return strdup(command);
-	for (const char *at = folders ? folders : ""; *at; at += strspn(at, ":")) {
-		size_t length = strcspn(at, ":");
-
-		if (asprintf(&path, "%.*s/%s", (int)length, at, command) < 0)
-			return NULL;
-		if (!access(path, X_OK))
-			return path;
-		free(path);
-		at += length;
-	}
-	return NULL;
-}
+#define EXECUTABLE_PATH_MAX 32
 
 /* The loader that a program names, "" for none. */
 static void interpreter_read(const char *path, char interpreter[INTERPRETER_BYTES_MAX])
@@ -142,6 +129,7 @@ static const char **paths_of(char *text)
 
 static int files_ahead(struct session *session, struct target *target, const char *program, const char **paths)
 {
+	struct stat status;
 	bool found = false;
 	int error = 0;
 
@@ -151,17 +139,18 @@ static int files_ahead(struct session *session, struct target *target, const cha
 		return 0;
 	for (size_t index = 0; !error && index < arrlenu(paths); index++)
 		error = file_ahead(session, target, paths[index]);
+	if (!stat(program, &status))
+		target->awaited_inode = status.st_ino;
 	return error ? error : file_ahead(session, target, program);
 }
 
-int target_probe_ahead(struct session *session, struct target *target, const char *command)
+/* Probe what a program is going to map. */
+static int program_ahead(struct session *session, struct target *target, const char *path)
 {
-	char interpreter[INTERPRETER_BYTES_MAX], *path = command_path(command), *text = NULL;
+	char interpreter[INTERPRETER_BYTES_MAX], *text = NULL;
 	const char **paths = NULL;
-	int error = 0;
+	int error;
 
-	if (!path)
-		return 0;
 	interpreter_read(path, interpreter);
 	if (interpreter[0] == '/')
 		text = loader_ask(interpreter, path);
@@ -170,6 +159,43 @@ int target_probe_ahead(struct session *session, struct target *target, const cha
 	error = files_ahead(session, target, path, paths);
 	arrfree(paths);
 	arrfree(text);
-	free(path);
 	return error;
+}
+
+int target_probe_ahead(struct session *session, struct target *target, char *const *words)
+{
+	const char *library_path = words_library_path(words), *own = getenv("LD_LIBRARY_PATH");
+	char **programs = words_programs(words), *before = own ? strdup(own) : NULL;
+	int error = 0;
+
+	/* For the loader that is asked; the command has its environment already. */
+	if (library_path)
+		setenv("LD_LIBRARY_PATH", library_path, true);
+	for (size_t index = 0; !error && !target->ahead && index < arrlenu(programs); index++) {
+		session->guess.laying = index && guess_is_possible();
+		error = program_ahead(session, target, programs[index]);
+		target->guessed = target->ahead && index;
+		session->guess.root = target->ahead && session->guess.laying ? target : NULL;
+		session->guess.laying = false;
+	}
+	if (library_path && before)
+		setenv("LD_LIBRARY_PATH", before, true);
+	else if (library_path)
+		unsetenv("LD_LIBRARY_PATH");
+	free(before);
+	words_free(programs);
+	return error;
+}
+
+bool target_is_awaited(struct target *target)
+{
+	uint64_t now = monotonic_now();
+	char path[EXECUTABLE_PATH_MAX];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", target->process.pid);
+	if (stat(path, &status) || status.st_ino != target->awaited_inode)
+		return false;
+	target->image_time_ns = now;
+	return true;
 }

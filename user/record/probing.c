@@ -158,11 +158,12 @@ static void settings_of_code(struct target *target, const struct mapped_file *fi
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count)
 {
+	pid_t pid = guess_is_for_all(session, program) ? -1 : target->process.pid;
 	int fd = mapped_file_open(target->process.pid, file), link;
 
 	if (fd < 0)
 		return fd;
-	link = tracer_attach(session->tracer, program, target->process.pid, fd, offsets, cookies, count);
+	link = tracer_attach(session->tracer, program, pid, fd, offsets, cookies, count);
 	close(fd);
 	if (link < 0)
 		return link;
@@ -202,6 +203,11 @@ static int point_cookie(
 		name = target_name_add(session, target, point->name, 0);
 	if (name < 0)
 		return name;
+	if (point->name && guess_is_for_all(session, point->program)) {
+		struct guessed_name guessed = {(uint16_t)name, point->name};
+
+		arrput(session->guess.names, guessed);
+	}
 	description.operator_ = (uint16_t)name;
 	if (point->described)
 		hook = tracer_hooks_add(session->tracer, &description, 1);
@@ -220,6 +226,8 @@ static int points_probe_program(struct session *session, struct target *target, 
 	uint64_t *offsets = NULL, *cookies = NULL, cookie = 0;
 	int error = 0;
 
+	if (guess_has(session, plan, program))
+		return 0;
 	for (ptrdiff_t index = 0; !error && index < arrlen(plan->points); index++) {
 		const struct plan_point *point = &plan->points[index];
 
@@ -243,6 +251,8 @@ static int points_probe(
 
 	for (int program = 0; !error && program < PROGRAMS; program++)
 		error = points_probe_program(session, target, file, plan, program);
+	if (session->guess.laying)
+		arrput(session->guess.plans, plan);
 	return error;
 }
 
@@ -360,6 +370,33 @@ static int target_probe_more(struct session *session, struct target *target, con
 	return error ? error : libraries_probe(session, target, files);
 }
 
+static bool is_plan_of(const struct session *session, const struct library_plan *plan, const struct mapped_file *file)
+{
+	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
+		if (session->libraries[index].plan == plan && session->libraries[index].inode == file->inode)
+			return true;
+	return false;
+}
+
+/* Where another file of a role is mapped than was guessed, that is taken. */
+static void guess_correct(
+	const struct session *session, struct target *target, const struct mapped_file *files, enum library_role role)
+{
+	bool mapped = false;
+
+	for (ptrdiff_t index = 0; index < arrlen(files); index++) {
+		if (library_role_of(files[index].path) != role)
+			continue;
+		if (is_plan_of(session, target->libraries[role], &files[index]))
+			return;
+		mapped = true;
+	}
+	if (mapped) {
+		target->libraries[role] = NULL;
+		target->probed[role] = false;
+	}
+}
+
 static int libraries_find(struct session *session, struct target *target, const struct mapped_file *files)
 {
 	int error = 0;
@@ -367,6 +404,8 @@ static int libraries_find(struct session *session, struct target *target, const 
 	for (ptrdiff_t index = 0; !error && index < arrlen(files); index++) {
 		enum library_role role = library_role_of(files[index].path);
 
+		if (target->guessed && library_makes_target(role) && target->libraries[role])
+			guess_correct(session, target, files, role);
 		if (role != LIBRARY_NONE && !target->libraries[role])
 			error = library_take(session, target, &files[index], role);
 	}
@@ -444,6 +483,7 @@ int library_probe_ahead(
 	target->ahead = target->from_start = true;
 	if (!target->announced) {
 		target->settings.level = (uint16_t)session->options->level;
+		target->settings.family = session->guess.laying ? (uint32_t)target->process.pid : 0;
 		target->settings.ready = true;
 		error = tracer_target_set(session->tracer, target->index, &target->settings);
 		if (!error)

@@ -20,6 +20,7 @@
 #include "record/command.h"
 #include "record/session.h"
 #include "record/window.h"
+#include "record/words.h"
 #include "target/watch.h"
 
 #define NANOSECONDS 1000000000ull
@@ -85,7 +86,9 @@ static bool forks_torch(struct session *session, pid_t parent)
 {
 	const struct target *target = target_find(session, parent);
 
-	return target && (target->candidate ? target->forked : target->announced && !target->ended);
+	if (!target || target->ahead)
+		return false;
+	return target->candidate ? target->forked : target->announced && !target->ended;
 }
 
 /* Launchers and loaders of data run operators too, but neither of these. */
@@ -115,6 +118,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 	struct session *session = &recorder->session;
 	struct operator_buffer translated;
 	struct library_buffer completed;
+	struct segment_event given;
 	struct target *target;
 
 	if (size < sizeof(*record) || record->target >= arrlen(session->targets))
@@ -123,6 +127,12 @@ static void record_handle(void *context, const struct event *record, size_t size
 	session->records++;
 	session->bytes += size;
 	target->received++;
+	if (record->kind == EVENT_SEGMENT && target == session->guess.root) {
+		record = guess_translate(session, (const void *)record, &given);
+		if (!record)
+			return;
+		target = session->targets[record->target];
+	}
 	if (target->ended)
 		return;
 	if (record->kind == EVENT_CODE) {
@@ -194,8 +204,11 @@ static void target_execed(struct recorder *recorder, struct target *target)
 	struct session *session = &recorder->session;
 
 	if (target->ahead) {
-		target->ahead = false;
 		process_refresh(&target->process);
+		target->maps_stale = true; /* it may be another one than was awaited */
+		if (target->guessed && !target_is_awaited(target))
+			return;
+		target->ahead = false;
 		if (!target_describe(session, target))
 			target->maps_stale = true;
 		return;
@@ -246,8 +259,10 @@ static void watch_handle(void *context, const struct watch_event *event)
 		break;
 	case WATCH_EXEC:
 		forked_forget(session, event->pid);
-		if (target)
+		if (target && event->time_ns > target->image_time_ns)
 			target_execed(recorder, target);
+		else if (target)
+			target->forked = false;
 		break;
 	case WATCH_FORKED:
 		if (!target)
@@ -329,7 +344,9 @@ static bool targets_check(struct recorder *recorder)
 		owners_keep(session, target, UINT64_MAX);
 		marker_keep(session, target, EVENT_EXIT);
 		target_end(session, target, "exit");
-		target_forget_image(session, target); /* each hit of another target passes by all links of a place */
+		/* Each hit of another target passes by all links of a place. Those of a guess are for others too. */
+		if (target != session->guess.root)
+			target_forget_image(session, target);
 	}
 	candidates_drop_dead(session);
 	return left || arrlen(session->candidates) || session->options->stay;
@@ -378,7 +395,7 @@ static int pids_open(struct session *session)
 /* A launcher need not have PyTorch, when those that it launched have. */
 static int wait_for_torch(struct session *session, const struct target *target)
 {
-	char *command;
+	char *command, **words = NULL;
 	int error;
 
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
@@ -389,8 +406,11 @@ static int wait_for_torch(struct session *session, const struct target *target)
 	session_tell(session, "pid %d (%s) has not loaded PyTorch (no libtorch_cpu and libc10 mapped); waiting for it",
 		target->process.pid, target->process.command);
 	command = strndup(target->process.command, strcspn(target->process.command, " "));
-	error = command ? torch_plan_ahead(session, command) : -ENOMEM;
-	free(command);
+	if (!command)
+		return -ENOMEM;
+	arrput(words, command);
+	error = torch_plan_ahead(session, words);
+	words_free(words);
 	return error;
 }
 
@@ -712,9 +732,12 @@ int recorder_run(const struct record_options *options, struct record_result *res
 		error = target_add(&recorder.session, result->command_pid, &target);
 		if (!error) {
 			target->scanned = true; /* its image will be another one */
-			error = target_probe_ahead(&recorder.session, target, options->command[0]);
+			char **words = command_words(options->command);
+
+			error = target_probe_ahead(&recorder.session, target, words);
 			if (!error)
-				error = torch_plan_ahead(&recorder.session, options->command[0]);
+				error = torch_plan_ahead(&recorder.session, words);
+			words_free(words);
 		}
 		if (!error && write(go, "g", 1) != 1)
 			error = -errno;

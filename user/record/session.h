@@ -27,6 +27,26 @@ struct planned_library {
 	int first_hook[HOOK_SETS]; /* index of a set's first description, -1: not given to the programs yet */
 };
 
+/* A name of the guessed target, by its index there. */
+struct guessed_name {
+	uint16_t index;
+	const char *name; /* of the catalogue */
+};
+
+/*
+ * A command may start the program that it names as a child, which cannot be probed
+ * before it is there. So what it is going to map is probed for all processes, of which
+ * the programs take the descendants of the command: all comes under its target, and is
+ * given to the one of its process (guess.c).
+ */
+struct guess {
+	const struct library_plan **plans; /* stb_ds: probed so */
+	struct guessed_name *names;        /* stb_ds */
+	const struct target *root;         /* the command; NULL: there is no such guess */
+	uint64_t dropped;                  /* records of processes that had ended */
+	bool laying;                       /* what is probed now is for all */
+};
+
 /* What `self` is in the frames of a code object. */
 enum code_role { CODE_PLAIN, CODE_MODULE_CALL, CODE_STEP };
 
@@ -68,6 +88,7 @@ struct target {
 	bool announced;       /* the capture has its CAPTURE_TARGET record */
 	bool from_start;      /* what is traced was mapped after we came */
 	bool ahead;           /* probes were set for what its exec will map */
+	bool guessed;         /* that may be the exec after another one, or never come */
 	bool ended;
 	bool handles_read;  /* of LIBRARY_MPI */
 	bool torch_ready;   /* PyTorch is mapped, and probed with its layouts */
@@ -77,7 +98,9 @@ struct target {
 	int return_probes;
 	int operator_link; /* of tracer_attach */
 	enum hook_set_kind hook_set;
-	uint64_t scan_time_ns; /* when its maps were read last; of a candidate: when it became one */
+	uint64_t awaited_inode; /* of the program that it was probed ahead for */
+	uint64_t image_time_ns; /* what it executes was found out then: execs before are known, 0: not so */
+	uint64_t scan_time_ns;  /* when its maps were read last; of a candidate: when it became one */
 	uint64_t attach_time_ns;
 	uint64_t received; /* records from the ring */
 	uint64_t lost_code, lost_capture;
@@ -96,6 +119,7 @@ struct target {
 	struct known_symbol *symbols;     /* stb_ds hash map */
 	struct known_symbol *callers; /* stb_ds hash map: inodes that were looked at for calls of devices' libraries */
 	struct known_handle *handles; /* stb_ds hash map: of Open MPI */
+	uint16_t *guessed_names;      /* stb_ds: its own indices of guess.names, 0: none yet */
 	struct mapped_file *files;    /* as they were when symbols.c looked last; NULL: never */
 };
 
@@ -107,7 +131,8 @@ struct session {
 	struct planned_library *libraries; /* stb_ds */
 	struct symbol_file *symbol_files;  /* stb_ds */
 	struct target **targets;           /* stb_ds; targets[i]->index == i */
-	struct target **candidates;        /* stb_ds: children of targets that do not train (yet) */
+	struct guess guess;
+	struct target **candidates; /* stb_ds: children of targets that do not train (yet) */
 	/* Counting steps while recording, only where --steps asks for it. */
 	struct model *model;
 	struct replay *replay;
@@ -220,12 +245,15 @@ struct target *target_find(struct session *session, pid_t pid);
 int target_scan(struct session *session, struct target *target);
 /* Is a process with a library of this role a target, without PyTorch too? */
 bool library_makes_target(enum library_role role);
-/* Probe the libraries that make a target which a command is going to map, before its exec. 0 or a negative errno. */
-int target_probe_ahead(struct session *session, struct target *target, const char *command);
-/* The file that execvp would run, in an allocated text; NULL: none. */
-char *command_path(const char *command);
+/*
+ * Probe the libraries that make a target which a command is going to map, before its exec, by the words of it (words.h,
+ * as below). 0 or a negative errno.
+ */
+int target_probe_ahead(struct session *session, struct target *target, char *const *words);
+/* Is the target executing a program that it was probed ahead for? Its execs before now are known then. */
+bool target_is_awaited(struct target *target);
 /* torch_ahead.c: make the plans of the PyTorch that a command is likely to map. */
-int torch_plan_ahead(struct session *session, const char *command);
+int torch_plan_ahead(struct session *session, char *const *words);
 /* The plan for a file, by its path; NULL: there is none. */
 struct library_plan *library_plan_ahead(struct session *session, const char *path, enum library_role role);
 /* Probe behind the calls of devices' libraries that a file without a role has. */
@@ -234,6 +262,19 @@ int library_probe_ahead(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
+/* Whatever it has mapped: it does what targets do. false: it is none all the same, and gone. */
+bool candidate_take(struct session *session, struct target *candidate);
+
+/* guess.c. May it be? Not where processes have other numbers for the kernel. */
+bool guess_is_possible(void);
+/* Are the probes of this program, that are set now, for all processes? */
+bool guess_is_for_all(const struct session *session, enum program_kind program);
+/* Are those of the plan there already, for all? */
+bool guess_has(const struct session *session, const struct library_plan *plan, enum program_kind program);
+/* A record under the guessed target as one of its own process, in `buffer`; NULL: that process is gone. */
+const struct event *guess_translate(
+	struct session *session, const struct segment_event *record, struct segment_event *buffer);
+
 /* Tell what was found out about a library and not told yet: what is bad, and all when --verbose. */
 void findings_tell(const struct session *session, struct library_plan *plan, const char *path);
 const struct mapped_file *library_file_of(

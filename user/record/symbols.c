@@ -179,7 +179,8 @@ static void return_probe(struct session *session, struct target *target, uint64_
 	if (symbols->elf && !elf_file_code_address(symbols->elf, file->offset, &start))
 		return_find(symbols->elf, address - file->start + start, &shift);
 	offset = address - file->start + file->offset + shift;
-	cookie = COOKIE(target->index, shift);
+	/* What a guess sees is under its target, behind the call too. */
+	cookie = COOKIE(session->guess.root ? session->guess.root->index : target->index, shift);
 	if (probes_set(session, target, file, PROGRAM_RETURNED, &offset, &cookie, 1) >= 0)
 		target->return_probes++;
 }

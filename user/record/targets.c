@@ -18,6 +18,7 @@ static void target_free(struct session *session, struct target *target)
 	process_close(&target->process);
 	arrfree(target->links);
 	arrfree(target->fork_children);
+	arrfree(target->guessed_names);
 	free(target);
 }
 
@@ -103,6 +104,8 @@ void targets_free(struct session *session)
 		free(session->libraries[index].plan);
 	}
 	arrfree(session->libraries);
+	arrfree(session->guess.plans);
+	arrfree(session->guess.names);
 	symbol_files_free(session);
 }
 
@@ -129,8 +132,23 @@ static bool may_train(const struct mapped_file *files)
 	return torch_file(files) != NULL;
 }
 
+bool candidate_take(struct session *session, struct target *candidate)
+{
+	candidate_remove(session, candidate);
+	candidate->candidate = false;
+	process_refresh(&candidate->process);
+	if ((candidate->forked && python_is_loader(session->targets[candidate->parent], candidate)) ||
+		target_enlist(session, candidate)) {
+		target_free(session, candidate);
+		return false;
+	}
+	target_scan(session, candidate);
+	return true;
+}
+
 void candidate_scan(struct session *session, struct target *candidate)
 {
+	uint64_t now = monotonic_now();
 	struct mapped_file *files;
 	bool trains;
 
@@ -141,15 +159,10 @@ void candidate_scan(struct session *session, struct target *candidate)
 	maps_free(files);
 	if (!trains)
 		return;
-	candidate_remove(session, candidate);
-	candidate->candidate = false;
-	process_refresh(&candidate->process);
-	if ((candidate->forked && python_is_loader(session->targets[candidate->parent], candidate)) ||
-		target_enlist(session, candidate)) {
-		target_free(session, candidate);
-		return;
-	}
-	target_scan(session, candidate);
+	/* An exec before that need not have been told yet: what was looked at is there since. */
+	if (!candidate->forked)
+		candidate->image_time_ns = now;
+	candidate_take(session, candidate);
 }
 
 /* --- families --------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "containers/containers.h"
+#include "record/words.h"
 
 #define LINE_BYTES_MAX 256
 #define INSTALLATIONS_MAX 4
@@ -28,13 +29,6 @@ static const char *const torch_folders[] = {
 	"%s/local/lib/python3*/dist-packages/torch/lib",
 	"%s/lib/python3/dist-packages/torch/lib",
 };
-
-static bool is_python(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return !strncmp(slash ? slash + 1 : path, "python", strlen("python"));
-}
 
 /* The interpreter that the first line of a script names ("#!/usr/bin/python3", "#!/usr/bin/env python3"); NULL: none.
  */
@@ -55,15 +49,18 @@ static char *script_interpreter(const char *path)
 	return found;
 }
 
-/* A Python itself, the one of a script, or the one that other programs would start; NULL: there is none. */
-static char *python_of(const char *command)
+/* A Python itself, the one of a script, one that another word names, or that other programs would start; NULL: none. */
+static char *python_of(char *const *words)
 {
-	char *path = command_path(command), *python;
+	char *path = command_path(words[0]), *python;
 
 	if (path && is_python(path))
 		return path;
 	python = path ? script_interpreter(path) : NULL;
 	free(path);
+	for (size_t index = 1; !python && index < arrlenu(words); index++)
+		if (is_python(words[index]))
+			python = command_path(words[index]);
 	return python ? python : command_path("python3");
 }
 
@@ -112,9 +109,9 @@ static int prefix_plan(struct session *session, const char *prefix)
 	return error;
 }
 
-int torch_plan_ahead(struct session *session, const char *command)
+int torch_plan_ahead(struct session *session, char *const *words)
 {
-	char *python = python_of(command), *real = python ? realpath(python, NULL) : NULL;
+	char *python = python_of(words), *real = python ? realpath(python, NULL) : NULL;
 	const char *prefix, *real_prefix;
 	int error = 0;
 

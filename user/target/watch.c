@@ -28,7 +28,6 @@ struct cpu_ring {
 /* An event that waits until nothing earlier can come from another CPU. */
 struct waiting_event {
 	struct watch_event event;
-	uint64_t time_ns;
 	uint64_t number; /* in order of reading */
 };
 
@@ -196,7 +195,7 @@ static void ring_read(struct watch *watch, struct cpu_ring *ring,
 		memcpy(&record, words, sizeof(record));
 		if (record.header.size < sizeof(record.header) + sizeof(uint64_t))
 			break;
-		waiting.time_ns = ring_word(data, tail + record.header.size - sizeof(uint64_t), size);
+		waiting.event.time_ns = ring_word(data, tail + record.header.size - sizeof(uint64_t), size);
 		if (record.header.type == PERF_RECORD_MMAP2)
 			name_read(data, tail, record.header.size, size, waiting.event.name);
 		if (record_understand(&record, &waiting.event)) {
@@ -214,8 +213,8 @@ static int waiting_compare(const void *left, const void *right)
 {
 	const struct waiting_event *a = left, *b = right;
 
-	if (a->time_ns != b->time_ns)
-		return a->time_ns < b->time_ns ? -1 : 1;
+	if (a->event.time_ns != b->event.time_ns)
+		return a->event.time_ns < b->event.time_ns ? -1 : 1;
 	return (a->number > b->number) - (a->number < b->number);
 }
 
@@ -233,7 +232,7 @@ void watch_read(struct watch *watch, void (*handle)(void *context, const struct 
 	if (!arrlen(watch->waiting))
 		return;
 	qsort(watch->waiting, arrlenu(watch->waiting), sizeof(watch->waiting[0]), waiting_compare);
-	while (due < arrlen(watch->waiting) && watch->waiting[due].time_ns < settled)
+	while (due < arrlen(watch->waiting) && watch->waiting[due].event.time_ns < settled)
 		handle(context, &watch->waiting[due++].event);
 	arrdeln(watch->waiting, 0, due);
 }

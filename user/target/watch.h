@@ -6,6 +6,7 @@
 #ifndef HDTRACE_TARGET_WATCH_H
 #define HDTRACE_TARGET_WATCH_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 enum watch_kind {
@@ -18,6 +19,7 @@ enum watch_kind {
 #define WATCH_NAME_BYTES 32
 
 struct watch_event {
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	enum watch_kind kind;
 	pid_t pid;                   /* 0 for WATCH_LOST */
 	pid_t parent;                /* WATCH_FORKED only */
