@@ -172,6 +172,19 @@ def check_table(database, query, rows, columns, what):
     check(got == want, f"{what}:", first_difference(got, want))
 
 
+def check_collective_blocks(database, report, at):
+    """The lists of rows in the collectives CSV, block by block."""
+    rows = report._rows("collectives") if os.path.exists(report.path("collectives.csv")) else []
+    first = database.execute(f"SELECT min(block) FROM blocks {at}").fetchone()[0]
+    lists = collections.defaultdict(list)
+    for number, role, block in database.execute("SELECT collective - (SELECT min(collective) FROM collectives " + at + "), role, block "
+                                                f"FROM collective_blocks JOIN collectives USING (collective) {at} ORDER BY collective_blocks.rowid"):
+        lists[number, role].append(str(block - first))
+    for number, row in enumerate(rows):
+        for role in ("input", "output", "copy"):
+            check_equal("-".join(lists[number, role]), row[role + "_blocks"].strip("{}"), f"{role} blocks of collective {number}")
+
+
 def check_database(path, reports):
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     check_equal(list(database.execute("PRAGMA integrity_check")), [("ok",)], "integrity")
@@ -192,7 +205,8 @@ def check_database(path, reports):
         for name, columns in (("segments", ["start_time_ns", "end_time_ns", "size", "memory", "function", "caller", "allocator", "certain"]),
                               ("collectives", ["time_ns", "communicator", "group_rank", "group_size", "sequence", "kind", "reduce_op",
                                                "dtype", "bytes", "output_bytes", "peer", "in_place", "bucket", "step", "task_name",
-                                               "thread_id", "matched_ranks", "skew_ns", "wait_ns", "differs", "layer", "task_index"])):
+                                               "thread_id", "matched_ranks", "skew_ns", "wait_ns", "differs", "layer", "task_index", "small", "divided",
+                                               "communication_bytes", "duration_ns", "host_wait_ns"])):
             rows = report._rows(name) if os.path.exists(report.path(name + ".csv")) else []
             if rows:
                 check_table(database, f"SELECT {','.join(columns)} FROM {name} {at} ORDER BY {name[:-1]}", rows, columns, name + " CSV")
@@ -201,6 +215,7 @@ def check_database(path, reports):
         check_table(database, f"SELECT device, owner, size FROM memory {at}",
                     [{"device": b["device"], "owner": b["owner"] or "", "size": str(b["size"])} for b in blocks],
                     ["device", "owner", "size"], "owners")
+        check_collective_blocks(database, report, at)
         frames = [frame for (text,) in database.execute(f"SELECT python_stack FROM stacks {at}") for frame in frames_of(text)]
         check_equal(database.execute(f"SELECT count(*) FROM stack_frames JOIN stacks USING (stack) {at}").fetchone()[0], len(frames), "frames")
     database.close()
@@ -350,7 +365,7 @@ def check_collectives(trace, reports):
     check_equal(len(slices), len(rows), "collectives")
     for rank, row in rows:
         one = next(one for one in slices if trace.process(one["track"]) == rank and one["name"] == row["kind"]
-                   and one["notes"]["communicator"] == int(row["communicator"]) and one["end"] - one["time"] == int(row["wait_ns"] or 0)
+                   and one["notes"]["communicator"] == int(row["communicator"]) and one["end"] - one["time"] == int(row["duration_ns"] or row["wait_ns"] or 0)
                    and one["notes"].get("sequence") == (int(row["sequence"]) if row["sequence"] else None) and "taken" not in one)
         one["taken"] = True
         matched = int(row["matched_ranks"] or 0)

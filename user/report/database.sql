@@ -113,6 +113,7 @@ CREATE TABLE blocks (
 	is_persistent INTEGER NOT NULL,
 	preexisting INTEGER NOT NULL,
 	at_peak INTEGER NOT NULL,      -- 1: alive at the peak of its device
+	communication TEXT NOT NULL,   -- what it is for, where it would not be there without communication
 	FOREIGN KEY (rank, start_time_stamp) REFERENCES tasks (rank, task_index),
 	FOREIGN KEY (rank, last_user_task) REFERENCES tasks (rank, task_index)
 );
@@ -142,6 +143,11 @@ CREATE TABLE steps (
 	collectives INTEGER NOT NULL,
 	collective_bytes INTEGER NOT NULL,
 	wait_ns INTEGER NOT NULL,
+	small_collectives INTEGER NOT NULL,
+	communication_bytes INTEGER NOT NULL,
+	communication_peak_bytes INTEGER NOT NULL,
+	host_wait_ns INTEGER NOT NULL,
+	communication_ns INTEGER NOT NULL,
 	PRIMARY KEY (rank, step)
 ) WITHOUT ROWID;
 
@@ -189,7 +195,18 @@ CREATE TABLE collectives (
 	layer TEXT NOT NULL,
 	stack INTEGER NOT NULL REFERENCES stacks,
 	task_index INTEGER,
+	small INTEGER NOT NULL,        -- 1: a reduction of one element
+	divided TEXT NOT NULL,
+	communication_bytes INTEGER NOT NULL,
+	duration_ns INTEGER,
+	host_wait_ns INTEGER,
 	FOREIGN KEY (rank, task_index) REFERENCES tasks (rank, task_index)
+);
+
+CREATE TABLE collective_blocks (
+	collective INTEGER NOT NULL REFERENCES collectives,
+	block INTEGER NOT NULL REFERENCES blocks,
+	role TEXT NOT NULL             -- input, output, or copy: of one of these
 );
 
 CREATE TABLE out_of_memories (
@@ -231,4 +248,5 @@ CREATE INDEX blocks_size ON blocks (size);
 CREATE INDEX blocks_stack ON blocks (stack);
 CREATE INDEX blocks_owner ON blocks (owner) WHERE owner IS NOT NULL;
 CREATE INDEX users_task ON users (task_index);
+CREATE INDEX collective_blocks_block ON collective_blocks (block);
 CREATE INDEX collectives_match ON collectives (match) WHERE match IS NOT NULL;

@@ -322,7 +322,8 @@ static void collective_write(struct perfetto_rank *rank, const struct collective
 	}
 	perfetto_annotate(trace, ANNOTATION_STEP, collective->step);
 	perfetto_place(trace, stack_leaf(&rank->rank->stacks[collective->stack]));
-	lane->end_ns = collective->time_ns + collective->wait_ns;
+	lane->end_ns = collective->finished_ns > collective->time_ns ? collective->finished_ns
+	                                                             : collective->time_ns + collective->wait_ns;
 	perfetto_slice(trace, lane->track, time_of(rank, collective->time_ns));
 	perfetto_slice_end(trace, lane->track, time_of(rank, lane->end_ns));
 }

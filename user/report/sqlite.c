@@ -36,6 +36,7 @@ enum table_number {
 	TABLE_STEPS,
 	TABLE_SEGMENTS,
 	TABLE_COLLECTIVES,
+	TABLE_COLLECTIVE_BLOCKS,
 	TABLE_OUT_OF_MEMORIES,
 	TABLES
 };
@@ -51,11 +52,12 @@ static const struct {
 	[TABLE_STACKS] = {"stacks", 4},
 	[TABLE_STACK_FRAMES] = {"stack_frames", 3},
 	[TABLE_TASKS] = {"tasks", 12},
-	[TABLE_BLOCKS] = {"blocks", 27},
+	[TABLE_BLOCKS] = {"blocks", 28},
 	[TABLE_USERS] = {"users", 2},
-	[TABLE_STEPS] = {"steps", 18},
+	[TABLE_STEPS] = {"steps", 23},
 	[TABLE_SEGMENTS] = {"segments", 12},
-	[TABLE_COLLECTIVES] = {"collectives", 28},
+	[TABLE_COLLECTIVES] = {"collectives", 33},
+	[TABLE_COLLECTIVE_BLOCKS] = {"collective_blocks", 3},
 	[TABLE_OUT_OF_MEMORIES] = {"out_of_memories", 9},
 };
 
@@ -74,7 +76,7 @@ struct job {
 	} * frames; /* stb_ds map */
 	/* Of the rank at hand. */
 	const struct rank *rank;
-	int64_t first_stack, first_device; /* the numbers of its first ones */
+	int64_t first_stack, first_device, first_block; /* the numbers of its first ones */
 };
 
 static int64_t stack_number(const struct job *job, uint32_t stack)
@@ -254,6 +256,7 @@ static void add_block(struct job *job, const struct block *block)
 	row_integer(table, block->persistent);
 	row_integer(table, block->preexisting);
 	row_integer(table, block_alive_at(block, rank->devices[block->device].peak_order));
+	row_text(table, communication_name((enum communication)block->communication));
 	row_end(table);
 	add_users(job, block, number);
 }
@@ -282,6 +285,11 @@ static void add_step(struct job *job, size_t index)
 	row_integer(table, step->collectives);
 	row_unsigned(table, step->collective_bytes);
 	row_unsigned(table, step->wait_ns);
+	row_integer(table, step->small_collectives);
+	row_unsigned(table, step->communication_bytes);
+	row_unsigned(table, step->communication_peak_bytes);
+	row_unsigned(table, step->host_wait_ns);
+	row_unsigned(table, step->communication_ns);
 	row_end(table);
 }
 
@@ -352,12 +360,49 @@ static void add_others(struct table *table, const struct collective *collective)
 	row_integer_if(table, matched, collective->differs);
 }
 
+/* What it costs, in memory and time. */
+static void add_cost(struct table *table, const struct rank *rank, const struct collective *collective)
+{
+	uint64_t waited = collective_host_wait(rank, collective);
+
+	row_integer(table, collective_is_small(collective));
+	row_text(table, collective_division_name(collective));
+	row_unsigned(table, collective->communication_bytes);
+	row_integer_if(table, collective->finished_ns > collective->time_ns,
+		(int64_t)(collective->finished_ns - collective->time_ns));
+	row_integer_if(table, waited != UINT64_MAX, (int64_t)waited);
+}
+
+static void add_collective_blocks(struct job *job, const struct collective *collective, int64_t number)
+{
+	struct table *table = &job->tables[TABLE_COLLECTIVE_BLOCKS];
+	const struct {
+		const char *role;
+		uint32_t count;
+	} PARTS[] = {{"input", collective->input_blocks}, {"output", collective->output_blocks},
+		{"copy", collective->copy_blocks}};
+	uint32_t at = collective->blocks;
+
+	for (size_t i = 0; i < sizeof(PARTS) / sizeof(*PARTS); i++)
+		for (uint32_t end = at + PARTS[i].count; at < end; at++) {
+			uint32_t row = job->rank->collective_blocks[at];
+
+			if (row == UINT32_MAX)
+				continue;
+			row_integer(table, number);
+			row_integer(table, job->first_block + row);
+			row_text(table, PARTS[i].role);
+			row_end(table);
+		}
+}
+
 static void add_collective(struct job *job, const struct collective *collective)
 {
 	struct table *table = &job->tables[TABLE_COLLECTIVES];
+	int64_t number = table->rows;
 	int64_t task = task_of(job->rank, collective->run);
 
-	row_integer(table, table->rows);
+	row_integer(table, number);
 	row_integer(table, job->rank->rank);
 	row_integer_if(table, collective->match, collective->match);
 	add_what(table, &job->rank->groups[collective->group], collective);
@@ -365,7 +410,9 @@ static void add_collective(struct job *job, const struct collective *collective)
 	row_text(table, collective_layer_name(collective->layer));
 	row_integer(table, stack_number(job, collective->stack));
 	row_integer_if(table, task != TASK_NONE, task);
+	add_cost(table, job->rank, collective);
 	row_end(table);
+	add_collective_blocks(job, collective, number);
 }
 
 static void add_out_of_memory(struct job *job, const struct out_of_memory *exhausted)
@@ -393,6 +440,7 @@ static void add_all_of_rank(struct job *job, const struct rank *rank)
 	add_rank(job);
 	add_devices(job);
 	add_stacks(job);
+	job->first_block = job->tables[TABLE_BLOCKS].rows;
 	for (size_t i = 0; i < arrlenu(rank->runs); i++)
 		if (rank->runs[i].task != TASK_NONE)
 			add_task(job, &rank->runs[i]);
