@@ -61,7 +61,7 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	$(call say,BENCH)$(CC) $(ALL_CFLAGS) -MD -MP -MF $@.d -MT $@ -o $@ $< $(BUILD)/libhdtrace.a $(LIBS) $(LDFLAGS)
 
 # The program itself under the sanitizers, leaks included: a recording of each kind.
-SANITIZED_TESTS := each_program survives forked_children several_pids replaces_itself cannot_be_run full_disk damaged doctor_looks
+SANITIZED_TESTS := each_program survives forked_children several_pids replaces_itself cannot_be_run full_disk damaged doctor_looks every_format
 
 e2e-sanitize:
 	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" all
@@ -71,6 +71,7 @@ e2e-sanitize:
 bench: all $(BENCH_PROGRAMS)
 	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
 	@$(PYTHON) tests/bench/page.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
+	@$(PYTHON) tests/bench/formats.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------

@@ -1,6 +1,7 @@
 """What hdtrace writes for other people's viewers: every number is that of its own CSV, and their readers take it."""
 import json
 import os
+import pickle
 import shutil
 
 import viewers_truth
@@ -73,6 +74,20 @@ def test_segments_and_exhausted_memory_are_in_the_snapshot(context):
     check_equal(seen["trace"].count("OutOfMemoryError"), 2, "times out of memory")
     check(min(seen["plots"]) > 10000, "no plots:", seen["plots"])
     check("perfetto " in process.err and "database " in process.err, "the files are not named:", process.err)
+
+
+@test(root="cuda", device="cuda", timeout=120)
+def test_a_snapshot_is_pytorchs_own_of_the_same_run(context):
+    report = context.trace_run(program_path("snapshotting"), context.path("own.pickle"), options=ALL)
+    check_formats(context)
+    with open(report.path("snapshot.pickle"), "rb") as ours, open(context.path("own.pickle"), "rb") as own:
+        got, want = pickle.load(ours), pickle.load(own)
+    actions = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free")
+    got, want = ([(entry["action"], entry["addr"], entry["size"], entry["stream"]) for entry in snapshot["device_traces"][0]
+                  if entry["action"] in actions] for snapshot in (got, want))
+    check({entry[0] for entry in want} == set(actions), "the job does not do all:", {entry[0] for entry in want})
+    check(got[:len(want)] == want, "PyTorch's own differs:", viewers_truth.first_difference(got, want))
+    check(not [entry for entry in got[len(want):] if entry[0].endswith("alloc")], "behind its end:", got[len(want):])
 
 
 @test(timeout=120)
