@@ -112,7 +112,7 @@ check-install: all
 CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e e2e-sanitize
 
 # Other versions of PyTorch and CPython; where one cannot be made, its tests say that they are skipped.
-ROOTS := cuda latest python39
+ROOTS := cuda latest python39 clickhouse
 
 roots:
 	@for root in $(ROOTS); do scripts/test-root $$root >/dev/null || true; done

@@ -20,6 +20,8 @@ static const struct verb verbs[] = {
 	{"top", verb_top, "watch what running processes hold: -p PID"},
 	{"report", verb_report, "make the reports of a capture again"},
 	{"explain", verb_explain, "what stands out in a trace, in words; does it fit elsewhere?"},
+	{"store", verb_store, "put what was traced into the audit store, which one machine or a fleet has"},
+	{"audit", verb_audit, "questions to the audit store: who wastes, who is near the limit, what changed"},
 	{"doctor", verb_doctor, "can hdtrace work here, and on this process?"},
 };
 

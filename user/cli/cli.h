@@ -19,6 +19,8 @@ int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
+int verb_store(int argc, char **argv);
+int verb_audit(int argc, char **argv);
 int verb_top(int argc, char **argv);
 
 /* The capture's name in an output folder. */

@@ -1,0 +1,33 @@
+-- title: Jobs whose peak changed between two ranges of time
+-- about: The highest peak of any rank, and the mean time of a step, before and after.
+-- parameter: before_since time = -14d: the first range begins
+-- parameter: before_until time = -7d: and ends
+-- parameter: after_since time = -7d: the second range begins
+-- parameter: after_until time = now: and ends
+-- parameter: percent number = 5: only changes of so many percent
+SELECT job, model, before_bytes, after_bytes, after_bytes - before_bytes AS more_bytes,
+  round(100.0 * (after_bytes - before_bytes) / before_bytes, 1) AS more_percent,
+  before_step_us, after_step_us,
+  round(100.0 * (after_step_us - before_step_us) / before_step_us, 1) AS slower_percent
+FROM (
+  SELECT job, model,
+    max(CASE era WHEN 'before' THEN peak_bytes ELSE NULL END) AS before_bytes,
+    max(CASE era WHEN 'after' THEN peak_bytes ELSE NULL END) AS after_bytes,
+    round(avg(CASE era WHEN 'before' THEN step_time_us ELSE NULL END), 0) AS before_step_us,
+    round(avg(CASE era WHEN 'after' THEN step_time_us ELSE NULL END), 0) AS after_step_us
+  FROM (
+    SELECT job, model, peak_bytes, step_time_us,
+      CASE
+        WHEN start_time >= (SELECT before_since FROM parameter) AND start_time < (SELECT before_until FROM parameter)
+          THEN 'before'
+        WHEN start_time >= (SELECT after_since FROM parameter) AND start_time < (SELECT after_until FROM parameter)
+          THEN 'after'
+        ELSE ''
+      END AS era
+    FROM periods
+  )
+  GROUP BY job, model
+)
+WHERE before_bytes > 0 AND after_bytes > 0
+  AND abs(100.0 * (after_bytes - before_bytes) / before_bytes) >= (SELECT percent FROM parameter)
+ORDER BY more_percent DESC, job, model
