@@ -133,6 +133,8 @@ install: all
 	install -D -m 644 packaging/hdtrace.bash-completion $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hdtrace
 	install -D -m 644 docs/report.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/report.schema.json
 	install -D -m 644 docs/top.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/top.schema.json
+	install -d $(DESTDIR)$(PREFIX)/share/hdtrace/queries
+	install -m 644 queries/*.sql $(DESTDIR)$(PREFIX)/share/hdtrace/queries
 
 clean:
 	@rm -rf $(BUILD) compile_commands.json

@@ -12,4 +12,5 @@ WHERE time >= (SELECT since FROM parameter) AND time < (SELECT until FROM parame
   AND ((SELECT job FROM parameter) = '' OR job = (SELECT job FROM parameter))
   AND ((SELECT user FROM parameter) = '' OR user = (SELECT user FROM parameter))
   AND ((SELECT model FROM parameter) = '' OR model = (SELECT model FROM parameter))
-ORDER BY time DESC, run, CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, bytes DESC, finding
+ORDER BY time DESC, run, CASE WHEN severity = 'critical' THEN 0 WHEN severity = 'warning' THEN 1 ELSE 2 END, bytes DESC,
+  finding

@@ -9,10 +9,10 @@ SELECT job, model, before_bytes, after_bytes, after_bytes - before_bytes AS more
   round(100.0 * (after_step_us - before_step_us) / before_step_us, 1) AS slower_percent
 FROM (
   SELECT job, model,
-    max(CASE era WHEN 'before' THEN peak_bytes ELSE NULL END) AS before_bytes,
-    max(CASE era WHEN 'after' THEN peak_bytes ELSE NULL END) AS after_bytes,
-    round(avg(CASE era WHEN 'before' THEN step_time_us ELSE NULL END), 0) AS before_step_us,
-    round(avg(CASE era WHEN 'after' THEN step_time_us ELSE NULL END), 0) AS after_step_us
+    max(CASE WHEN era = 'before' THEN peak_bytes ELSE NULL END) AS before_bytes,
+    max(CASE WHEN era = 'after' THEN peak_bytes ELSE NULL END) AS after_bytes,
+    round(avg(CASE WHEN era = 'before' THEN step_time_us ELSE NULL END), 0) AS before_step_us,
+    round(avg(CASE WHEN era = 'after' THEN step_time_us ELSE NULL END), 0) AS after_step_us
   FROM (
     SELECT job, model, peak_bytes, step_time_us,
       CASE

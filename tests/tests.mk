@@ -98,7 +98,8 @@ check-bpf:
 	$(AGAIN) BUILD=$(BUILD)/check-arm64 BPF_ARCH=arm64 WERROR=1 bpf
 	@echo "BPF for arm64: no warning"
 
-INSTALLED := sbin/hdtrace share/man/man8/hdtrace.8 share/bash-completion/completions/hdtrace share/hdtrace/report.schema.json share/hdtrace/top.schema.json
+INSTALLED := sbin/hdtrace share/man/man8/hdtrace.8 share/bash-completion/completions/hdtrace share/hdtrace/report.schema.json share/hdtrace/top.schema.json \
+	$(addprefix share/hdtrace/,$(wildcard queries/*.sql))
 
 check-install: all
 	@rm -rf $(BUILD)/installed

@@ -313,3 +313,34 @@ Test(tsv, that_is_none_is_refused)
 		cr_expect(eq(sz, arrlenu(result.cells), 0));
 	}
 }
+
+/* --- documentation -------------------------------------------------------------------------- */
+
+Test(store, has_its_columns_in_the_documentation)
+{
+	static char text[65536];
+	FILE *file = fopen("docs/audit.md", "r");
+	size_t length = fread(text, 1, sizeof(text) - 1, file);
+
+	text[length] = 0;
+	fclose(file);
+	for (int table = 0; table < TABLES; table++) {
+		char *head = NULL, *at;
+
+		cr_assert(gt(int, asprintf(&head, "**%ss**: %s.", tables[table].name, tables[table].meaning), 0));
+		at = strstr(text, head);
+		cr_assert(ne(ptr, at, NULL), "%s", head);
+		free(head);
+		for (size_t index = 0; index < tables[table].column_count; index++) {
+			const struct column *column = &tables[table].columns[index];
+			const char *mark = column->key ? "**" : column->optional ? "*" : "";
+			char *row = NULL;
+
+			cr_assert(gt(int,
+				asprintf(&row, "| %s`%s`%s | %s |\n", mark, column->name, mark, column->meaning), 0));
+			at = strstr(at, row);
+			cr_assert(ne(ptr, at, NULL), "%s: %s", tables[table].name, row);
+			free(row);
+		}
+	}
+}

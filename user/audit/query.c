@@ -178,23 +178,36 @@ int query_parse(const char *text, size_t length, struct query *query, char fault
 
 /* --- folders -------------------------------------------------------------------------- */
 
-static int query_read(const char *path, struct query *query, char fault[QUERY_FAULT_BYTES])
+/* The text of a file, and its length without the NUL behind it; to be freed. NULL with errno. */
+static char *text_read(const char *path, size_t *length)
 {
 	FILE *file = fopen(path, "re");
-	char *text = malloc(QUERY_BYTES_MAX + 1), reason[QUERY_FAULT_BYTES] = "";
-	size_t length = file && text ? fread(text, 1, QUERY_BYTES_MAX + 1, file) : 0;
-	int error = file && text ? 0 : -errno;
+	char *text = file ? malloc(QUERY_BYTES_MAX + 1) : NULL;
 
-	if (!error && length > QUERY_BYTES_MAX)
-		error = -E2BIG;
-	if (!error) {
-		text[length] = 0;
-		error = query_parse(text, length, query, reason);
+	if (text) {
+		*length = fread(text, 1, QUERY_BYTES_MAX + 1, file);
+		if (*length > QUERY_BYTES_MAX || ferror(file)) {
+			free(text);
+			text = NULL;
+			errno = ferror(file) ? EIO : E2BIG;
+		} else {
+			text[*length] = 0;
+		}
 	}
-	if (error)
-		snprintf(fault, QUERY_FAULT_BYTES, "%.150s: %.90s", path, *reason ? reason : strerror(-error));
 	if (file)
 		fclose(file);
+	return text;
+}
+
+static int query_read(const char *path, struct query *query, char fault[QUERY_FAULT_BYTES])
+{
+	char reason[QUERY_FAULT_BYTES] = "";
+	size_t length = 0;
+	char *text = text_read(path, &length);
+	int error = text ? query_parse(text, length, query, reason) : -errno;
+
+	if (error)
+		snprintf(fault, QUERY_FAULT_BYTES, "%.150s: %.90s", path, *reason ? reason : strerror(-error));
 	free(text);
 	return error;
 }

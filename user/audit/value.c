@@ -51,7 +51,7 @@ static bool time_before(const char *text, int64_t now, int64_t *time)
 	static const struct {
 		char letter;
 		int64_t seconds;
-	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
+	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
 	long long count;
 	char *end;
 
