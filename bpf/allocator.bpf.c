@@ -82,6 +82,12 @@ int memory_allocated(struct pt_regs *context)
 	return 0;
 }
 
+/* What a node of autograd's graph saved is let go while the engine evaluates it. */
+static __always_inline __u8 free_flags(struct hit *hit)
+{
+	return hit->settings->level == LEVEL_FULL && engine_is_alive(hit) ? EVENT_BACKWARD : 0;
+}
+
 /* Delete(this, pointer) */
 SEC("uprobe.multi")
 int memory_freed(struct pt_regs *context)
@@ -92,6 +98,7 @@ int memory_freed(struct pt_regs *context)
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
 	event_fill(&record.event, &hit, EVENT_FREE, sizeof(record), hit_depth(&hit, false));
+	record.event.flags = free_flags(&hit);
 	record.address = arch_register(context, 1);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
@@ -127,6 +134,7 @@ static __always_inline void device_freed(struct hit *hit, struct pt_regs *contex
 	};
 
 	event_fill(&record.event, hit, EVENT_DEVICE_FREE, sizeof(record), hit_depth(hit, false));
+	record.event.flags = free_flags(hit);
 	event_send(hit, &record, sizeof(record));
 }
 

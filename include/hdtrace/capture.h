@@ -142,7 +142,8 @@ enum owner_kind {
 	OWNER_GRADIENT = 3, /* of a parameter, which has the name */
 	OWNER_OPTIMIZER = 4,
 	OWNER_VARIABLE =
-		5, /* of Python, which has the name; without one: only known to be a tensor that Python holds */
+		5,       /* of Python, which has the name; without one: only known to be a tensor that Python holds */
+	OWNER_SAVED = 6, /* a node of autograd's graph, for its backward pass; the name has that of its class */
 	OWNER_KINDS,
 };
 

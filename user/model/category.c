@@ -24,6 +24,8 @@ enum category category_of(const struct category_facts *facts)
 		return CATEGORY_PARAMETER;
 	if (facts->gradient)
 		return CATEGORY_GRADIENT;
+	if (facts->holder == OWNER_SAVED)
+		return CATEGORY_ACTIVATION;
 	if (facts->phase == PHASE_OPTIMIZER)
 		return CATEGORY_OPTSTATE;
 	if (facts->phase == PHASE_BACKWARD)

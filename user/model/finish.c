@@ -143,6 +143,8 @@ static int runs_publish(struct model *model, struct passes *passes)
 			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
 	passes_link_nodes(passes, runs);
+	if (!error)
+		error = passes_conclude_saved(model, passes, runs);
 	for (size_t i = 0; i < arrlenu(target->result.collectives); i++) {
 		struct collective *collective = &target->result.collectives[i];
 
@@ -212,6 +214,7 @@ static void passes_free(struct passes *passes)
 	arrfree(passes->made);
 	arrfree(passes->task);
 	arrfree(passes->tasks_before);
+	arrfree(passes->maker);
 	arrfree(passes->public_run);
 	arrfree(passes->row);
 	for (size_t i = 0; i < arrlenu(passes->totals); i++)

@@ -157,6 +157,7 @@ uint32_t memory_argument(struct target_state *target, const struct event *event,
 		.last_order = NONE,
 		.resized_from = NONE,
 		.leaf = NONE,
+		.released_in = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 	struct place place = place_of_argument(target, argument);
@@ -218,12 +219,13 @@ void memory_owner(struct target_state *target, uint64_t time_ns, unsigned int ki
 	if (!allocation || (allocation->start_time_ns > time_ns && !(allocation->flags & ALLOCATION_PREEXISTING)) ||
 		(allocation->allocated_bytes && storage->bytes > allocation->allocated_bytes))
 		return;
-	/* A variable that is gone was its name all the same. */
-	if (allocation->holder && (allocation->holder < kind || !*name))
+	/* A variable that is gone was its name all the same; of variables and nodes the last that was seen counts. */
+	if (allocation->holder && (!*name || (allocation->holder < kind && allocation->holder != OWNER_VARIABLE)))
 		return;
 	allocation_show_bytes(allocation, storage->bytes);
 	allocation->owner = name;
 	allocation->holder = (uint8_t)kind;
+	allocation->owner_source = OWNER_SEEN;
 }
 
 void memory_element_type(struct target_state *target, const struct tensor_argument *storage, uint8_t element_type)
@@ -293,6 +295,7 @@ static int block_give(struct target_state *target, const struct given *given)
 		.last_order = NONE,
 		.resized_from = NONE,
 		.leaf = NONE,
+		.released_in = NONE,
 	};
 	struct address_state *state;
 
@@ -392,6 +395,8 @@ static void block_take(
 		target->allocations[thread->resize_to].resized_from = index;
 	if (by_resize)
 		thread->resize_from = thread->resize_to = NONE;
+	if (event->flags & EVENT_BACKWARD)
+		allocation->released_in = thread->evaluating;
 	allocation_close(target, state, event->time_ns, thread_run(thread, event->depth));
 	arrlast(target->moments).by_resize = by_resize;
 }
@@ -510,6 +515,7 @@ static void unseen_add(struct target_state *target, const struct device_free_eve
 		.last_order = NONE,
 		.resized_from = NONE,
 		.leaf = NONE,
+		.released_in = NONE,
 		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
 

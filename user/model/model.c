@@ -34,6 +34,13 @@ const char *phase_name(enum phase phase)
 	return (unsigned)phase < PHASES ? PHASE_NAMES[phase] : "";
 }
 
+const char *owner_source_name(enum owner_source source)
+{
+	static const char *const names[] = {[OWNER_SEEN] = "memory", [OWNER_CONCLUDED] = "operators"};
+
+	return names[source];
+}
+
 const char *category_name(enum category category)
 {
 	return (unsigned)category < CATEGORIES ? CATEGORY_NAMES[category] : "";

@@ -123,6 +123,15 @@ enum communication {
 
 const char *communication_name(enum communication communication); /* "buffer", "" for none */
 
+/* How it is known what held a block. */
+enum owner_source {
+	OWNER_UNKNOWN,
+	OWNER_SEEN,      /* it was read in the memory of the target */
+	OWNER_CONCLUDED, /* from what operators did: when it was let go, or where it was stored */
+};
+
+const char *owner_source_name(enum owner_source source); /* "memory"; NULL: unknown */
+
 /* One lifetime of one storage allocation, [start, end) in task indices. */
 struct block {
 	uint64_t address;
@@ -142,8 +151,9 @@ struct block {
 	uint32_t name;                    /* index into rank.operator_names: the producing operator or function */
 	uint32_t first_user;              /* index into rank.users */
 	uint32_t user_count;
-	const char *owner; /* what Python held it by, "": not known */
+	const char *owner; /* what held it, "": not known */
 	uint8_t phase, category;
+	uint8_t owner_source; /* enum owner_source */
 	uint8_t element_type; /* of a parameter: c10::ScalarType and one more, 0: not known */
 	uint8_t device;       /* index into rank.devices */
 	uint16_t stream;      /* index into its streams; 0 too when it is not known */

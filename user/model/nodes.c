@@ -79,16 +79,50 @@ static uint32_t node_maker(struct thread_nodes *threads, struct autograd_node no
 	return shown[above].run;
 }
 
+/*
+ * What adds a gradient up works for no operator's node. It belongs to the module
+ * that used the parameter last.
+ */
+static void accumulations_place(struct passes *passes, struct operator_run *runs)
+{
+	struct target_state *target = passes->target;
+	uint32_t *last = NULL; /* by allocation: public run of a module's forward, and one more */
+	size_t next = 0;
+
+	arrzero(last, arrlenu(target->allocations));
+	for (uint32_t i = 0; i < arrlenu(target->runs); i++) {
+		uint32_t public = passes->public_run[i];
+
+		for (; next < arrlenu(target->accumulations) && target->accumulations[next].run <= i; next++) {
+			const struct accumulation *accumulation = &target->accumulations[next];
+			uint32_t run = passes->resolved[accumulation->run];
+			struct operator_run *adding =
+				run == NONE || passes->public_run[run] == NONE ? NULL : &runs[passes->public_run[run]];
+
+			if (adding && !*adding->module && accumulation->leaf != NONE && last[accumulation->leaf])
+				adding->module = runs[last[accumulation->leaf] - 1].module;
+		}
+		if (public == NONE || !*runs[public].module ||
+			(runs[public].phase != PHASE_FORWARD && runs[public].phase != PHASE_RECOMPUTE))
+			continue;
+		for (uint32_t at = passes->use_start[i]; at < passes->use_start[i + 1]; at++)
+			last[passes->used[at]] = public + 1;
+	}
+	arrfree(last);
+}
+
 void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 {
 	struct target_state *target = passes->target;
 	struct thread_nodes *threads = nodes_collect(target);
 
+	arrzero(passes->maker, arrlenu(target->runs));
 	for (uint32_t i = 0; i < arrlenu(target->runs); i++) {
 		const struct run *run = &target->runs[i];
 		uint32_t public = passes->public_run[i], maker = NONE;
 		struct operator_run *backward = public == NONE ? NULL : &runs[public];
 
+		passes->maker[i] = NONE;
 		/* What a backward pass computes again is of the forward pass itself. */
 		if (!backward || backward->phase != PHASE_BACKWARD || !run->evaluated.known)
 			continue;
@@ -96,6 +130,7 @@ void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 		maker = maker == NONE || maker >= i ? NONE : passes->resolved[maker];
 		if (maker == NONE || passes->public_run[maker] == NONE)
 			continue;
+		passes->maker[i] = maker;
 		backward->forward = passes->public_run[maker];
 		if (!*backward->module)
 			backward->module = runs[backward->forward].module;
@@ -103,4 +138,5 @@ void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 	for (ptrdiff_t i = 0; i < hmlen(threads); i++)
 		arrfree(threads[i].value);
 	hmfree(threads);
+	accumulations_place(passes, runs);
 }

@@ -48,7 +48,7 @@ struct thread *thread_find(struct target_state *target, uint32_t thread_id)
 	thread->thread_id = thread_id;
 	thread->last_run = NONE;
 	thread->resize_from = thread->resize_to = NONE;
-	thread->leaf = thread->storing = thread->accumulating = thread->last_device_block = NONE;
+	thread->leaf = thread->evaluating = thread->storing = thread->accumulating = thread->last_device_block = NONE;
 	thread->last_segment = thread->release = thread->collective = NONE;
 	hmput(target->threads, thread_id, thread);
 	target->last_thread = thread;
@@ -267,6 +267,7 @@ static uint32_t operator_start(struct target_state *target, struct thread *threa
 	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
 	target->runs[frame.run].next = event->next;
 	target->runs[frame.run].evaluated = event->evaluated;
+	thread->evaluating = event->evaluated.known ? frame.run : NONE;
 	if (frame.kind == FRAME_CANDIDATE)
 		target->runs[frame.run].state = RUN_OPEN;
 	if (call)

@@ -22,8 +22,8 @@
  * Categories. What Python was found to hold a block by counts for its whole life:
  * parameter, buffer, gradient, optimizer state. Else by phase of creation: optimizer Optstate, backward Temp, else
  * Activation. Older than the trace: Optstate if only optimizer tasks used it,
- * else Other. What autograd stored as a gradient, and the leaf it is for, are
- * known whenever it shows, and count for the whole life of the block.
+ * else Other. What a node of autograd's graph saved is an Activation in any phase. What autograd stored as a gradient,
+ * and the leaf it is for, are known whenever it shows, and count for the whole life of the block.
  */
 #include <hdtrace/capture.h>
 
@@ -41,14 +41,6 @@ struct task_events {
 };
 
 /* --- gradients ----------------------------------------------------------------- */
-
-static bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocation)
-{
-	for (uint32_t i = passes->use_start[run]; i < passes->use_start[run + 1]; i++)
-		if (passes->used[i] == allocation)
-			return true;
-	return false;
-}
 
 static void gradient_mark(struct allocation *allocation, uint32_t leaf)
 {
@@ -186,6 +178,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.stack = run->stack,
 		.name = run->name,
 		.owner = allocation->owner ? allocation->owner : "",
+		.owner_source = allocation->owner && *allocation->owner ? allocation->owner_source : OWNER_UNKNOWN,
 		.phase = run->phase,
 		.element_type = allocation->element_type,
 		.device = allocation->device,
@@ -409,11 +402,15 @@ static bool block_is_optimizers(const struct rank *rank, const struct block *blo
 }
 
 /* A gradient that was gone before anybody looked at what Python holds has its parameter's name all the same. */
-static const char *owner_of_leaf(const struct target_state *target, const struct allocation *gradient)
+static void block_name_by_leaf(
+	const struct target_state *target, const struct allocation *gradient, struct block *block)
 {
 	const struct allocation *leaf = gradient->leaf == NONE ? NULL : &target->allocations[gradient->leaf];
 
-	return leaf && leaf->owner && leaf->holder == OWNER_PARAMETER ? leaf->owner : "";
+	if (!leaf || !leaf->owner || leaf->holder != OWNER_PARAMETER)
+		return;
+	block->owner = leaf->owner;
+	block->owner_source = OWNER_CONCLUDED;
 }
 
 static void rows_categorize(struct passes *passes)
@@ -432,7 +429,7 @@ static void rows_categorize(struct passes *passes)
 		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
 		if (block->category == CATEGORY_GRADIENT && !*block->owner)
-			block->owner = owner_of_leaf(target, &target->allocations[i]);
+			block_name_by_leaf(target, &target->allocations[i], block);
 	}
 	arrfree(optimizer);
 }

@@ -80,12 +80,14 @@ struct allocation {
 	uint32_t first_order, last_order; /* timeline positions; NONE: alive at the end */
 	uint32_t resized_from;            /* allocation that a storage resize replaced by this one */
 	uint32_t leaf;                    /* allocation that this is stored as the gradient of, NONE: not known */
+	uint32_t released_in;             /* run of a backward pass in whose node it was freed, NONE */
 	const char *owner;                /* of model_text; NULL: not known */
 	uint16_t flags;
 	uint16_t stream;      /* index into the device's */
 	uint8_t device;       /* index into target_state.devices */
 	uint8_t holder;       /* enum owner_kind */
 	uint8_t element_type; /* of block */
+	uint8_t owner_source; /* enum owner_source */
 };
 
 /* What a row says: of the storage, else of the block, which may be known by its free alone. */
@@ -167,6 +169,8 @@ struct thread {
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
 	uint32_t leaf;         /* allocation that the gradient is for, NONE */
+
+	uint32_t evaluating; /* the last run, if it works for a node of autograd's graph, NONE */
 
 	uint32_t last_device_block; /* allocation of a device that the thread made last, NONE */
 	bool resizing;              /* a storage is about to get its memory */
@@ -402,6 +406,7 @@ struct passes {
 	uint32_t *made;             /* for each run: blocks it made that outlive it */
 	int64_t *task;              /* for each run: its index or TASK_NONE */
 	uint32_t *tasks_before;     /* for each run and one more: tasks among the runs before it */
+	uint32_t *maker;            /* for each run of a backward pass: the run whose node it works for, NONE */
 	uint32_t *public_run;       /* for each run: index into rank.runs, NONE: not there */
 	uint32_t *row;              /* for each allocation: index into rank.blocks, NONE: no row */
 	struct run_totals **totals; /* for each device that is reported, for each public run; NULL for others */
@@ -409,8 +414,12 @@ struct passes {
 
 /* task.c */
 void passes_number_tasks(struct passes *passes);
+/* Is an allocation an argument of a run? */
+bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocation);
 /* nodes.c: for each run of a backward pass the operator that it belongs to. `runs` are the public ones. */
 void passes_link_nodes(struct passes *passes, struct operator_run *runs);
+/* saved.c: what nodes of autograd's graph held, as its end shows. */
+int passes_conclude_saved(struct model *model, struct passes *passes, const struct operator_run *runs);
 /* steps.c: before totals are made, after runs and totals are there, and after collectives were matched over the ranks.
  */
 void passes_begin_steps(struct passes *passes);

@@ -119,6 +119,14 @@ static void blocks_track(struct passes *passes, bool *makes)
 	}
 }
 
+bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocation)
+{
+	for (uint32_t i = passes->use_start[run]; i < passes->use_start[run + 1]; i++)
+		if (passes->used[i] == allocation)
+			return true;
+	return false;
+}
+
 static bool run_uses_tracked(const struct passes *passes, uint32_t run)
 {
 	for (uint32_t i = passes->use_start[run]; i < passes->use_start[run + 1]; i++)

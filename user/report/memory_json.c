@@ -130,6 +130,7 @@ static void put_block(struct report *report, const struct block *block)
 	json_put_unsigned(json, "line_num", leaf ? leaf->line : 0);
 	json_put_text(json, "node_name", report->rank->operator_names[block->name]);
 	json_put_text(json, "owner", *block->owner ? block->owner : NULL);
+	json_put_text(json, "owner_source", owner_source_name(block->owner_source));
 	json_put_text(json, "pool_type", report->pool_name);
 	json_key(json, "preexisting");
 	json_boolean(json, block->preexisting);

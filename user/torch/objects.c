@@ -13,6 +13,7 @@
 
 #include "containers/containers.h"
 #include "python/variables.h"
+#include "torch/graph.h"
 #include "torch/tensors.h"
 
 /* Bounds of what is not trusted. */
@@ -22,6 +23,10 @@
 #define STATE_MAX (1u << 17) /* parameters of one optimizer */
 #define FRAMES_MAX 1024      /* that outlive their functions */
 #define QUICK_LOOKS 512      /* into objects, where there is no time */
+#define NODES_MAX (1u << 17) /* of autograd's graph */
+#define QUICK_NODES 2048
+
+#define SAVED_BY "saved for backward by "
 
 /* What a type makes of its objects. */
 enum object_class {
@@ -544,6 +549,31 @@ static void variables_look(struct unowned *unowned, const struct found *found, u
 	variables_free(variables);
 }
 
+/* --- autograd's graph ------------------------------------------------------------------ */
+
+/* What a node has saved counts where nothing better is known of it. */
+static void tensor_saved(void *context, const struct tensor_argument *storage, const char *node)
+{
+	struct unowned *unowned = context;
+	char name[sizeof(SAVED_BY) + GRAPH_NAME_MAX];
+
+	if (hmgeti(unowned->named, storage->data) >= 0)
+		return;
+	snprintf(name, sizeof(name), SAVED_BY "%s", node);
+	unowned->walk->visitor->owner(unowned->walk->visitor->context, OWNER_SAVED, storage, 0, name);
+}
+
+/* From tensors of Python, which are the ends of the graph. */
+static void graph_walk(struct unowned *unowned, size_t nodes)
+{
+	const struct graph_visitor visitor = {unowned, tensor_saved};
+	struct graph *graph = graph_new(unowned->walk->memory, unowned->walk->torch, &visitor, nodes);
+
+	for (ptrdiff_t i = 0; graph && i < hmlen(unowned->tensors); i++)
+		graph_look(graph, &unowned->tensors[i].value);
+	graph_free(graph);
+}
+
 /* Any tensor that shows up is wanted. */
 static bool tensor_shows_up(void *context, uint64_t object)
 {
@@ -568,6 +598,7 @@ void objects_walk_program(struct objects_walk *walk, uint64_t runtime)
 	if (variables)
 		variables_of_program(variables, runtime);
 	variables_free(variables);
+	graph_walk(&unowned, QUICK_NODES);
 	hmfree(unowned.tensors);
 	hmfree(unowned.named);
 }
@@ -586,6 +617,7 @@ static void variables_walk(struct objects_walk *walk, const struct found *found,
 	}
 	if (hmlen(unowned.tensors))
 		variables_look(&unowned, found, runtime);
+	graph_walk(&unowned, NODES_MAX);
 	for (ptrdiff_t i = 0; i < hmlen(unowned.tensors); i++)
 		owner_tell(walk, OWNER_VARIABLE, &unowned.tensors[i].value, "");
 	hmfree(unowned.tensors);

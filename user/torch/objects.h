@@ -40,7 +40,7 @@ void objects_walk_free(struct objects_walk *walk);
  * All that the interpreter knows: parameters, buffers and gradients of every
  * module, states of all optimizers, and other tensors (OWNER_VARIABLE: the first
  * variable that leads to one is its name, python/variables.h; empty without
- * any). Names begin at modules that no other one holds. `heap` is of
+ * any), and what nodes of autograd's graph saved. Names begin at modules that no other one holds. `heap` is of
  * python_heap_find; `runtime`: address of _PyRuntime. -EAGAIN: not everything
  * could be read.
  */

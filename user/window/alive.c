@@ -490,7 +490,7 @@ static int event_take(struct alive *alive, const struct event *event)
 	}
 }
 
-/* As the model's memory_owner: the closest owner counts, of equal ones the last. */
+/* As the model's memory_owner: the closest owner counts, of equal ones, and of variables and nodes, the last. */
 static void owner_take(struct alive *alive, const struct owner_record *record)
 {
 	struct storage *storage;
@@ -502,7 +502,8 @@ static void owner_take(struct alive *alive, const struct owner_record *record)
 	storage = storage_of_argument(alive, record->event.target, &record->storage);
 	if (!storage || storage->birth_time_ns > record->event.time_ns ||
 		(storage->bytes && record->storage.bytes > storage->bytes) ||
-		(storage->holder && (storage->holder < record->kind || !record->length)))
+		(storage->holder &&
+			(!record->length || (storage->holder < record->kind && storage->holder != OWNER_VARIABLE))))
 		return;
 	storage->owner = alive->records;
 	storage->holder = record->kind;

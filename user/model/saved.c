@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What nodes of autograd's graph held for the backward pass, after the fact.
+ *
+ * A node lets go what it saved when the engine has evaluated it, before it goes
+ * on to the next one. So a block that was made before the backward pass, that
+ * the forward operator of a node had as an argument or made, and that is freed
+ * while the engine evaluates this node was held by it, and by nothing else any
+ * more. It is the last that is known of the block: it counts more than a
+ * variable that was seen to hold it earlier. What nodes were seen to hold in
+ * the memory of the target keeps the name of the node's class.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <hdtrace/capture.h>
+
+#define SAVED_BY "saved for backward by "
+
+/* The run whose node held an allocation until its end, NONE: not known. */
+static uint32_t saver_find(const struct passes *passes, uint32_t index, const struct operator_run *runs)
+{
+	const struct allocation *allocation = &passes->target->allocations[index];
+	uint32_t released = allocation->released_in == NONE ? NONE : passes->resolved[allocation->released_in];
+	uint32_t maker = released == NONE ? NONE : passes->maker[released];
+	uint32_t producer = allocation->run == NONE ? NONE : passes->resolved[allocation->run];
+	uint32_t public = producer == NONE ? NONE : passes->public_run[producer];
+
+	if (maker == NONE || public == NONE || producer > maker || runs[public].phase == PHASE_BACKWARD ||
+		(allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY)))
+		return NONE;
+	return producer == maker || run_uses(passes, maker, index) ? maker : NONE;
+}
+
+/* "saved for backward by NODE (MODULE)"; the node is called by its operator unless its class was seen. */
+static int saved_name(
+	struct model *model, const struct passes *passes, struct allocation *allocation, const struct operator_run *run)
+{
+	const char *operator_ = passes->target->operator_names[run->name];
+	bool seen = allocation->holder == OWNER_SAVED;
+	char *text;
+	int length;
+
+	if (seen && !*run->module)
+		return 0;
+	length = asprintf(&text, "%s%s%s%s%s", seen ? "" : SAVED_BY, seen ? allocation->owner : operator_,
+		*run->module ? " (" : "", run->module, *run->module ? ")" : "");
+	if (length < 0)
+		return -ENOMEM;
+	allocation->owner = model_text(model, text);
+	allocation->owner_source = seen ? OWNER_SEEN : OWNER_CONCLUDED;
+	allocation->holder = OWNER_SAVED;
+	free(text);
+	return 0;
+}
+
+int passes_conclude_saved(struct model *model, struct passes *passes, const struct operator_run *runs)
+{
+	struct target_state *target = passes->target;
+	int error = 0;
+
+	for (uint32_t i = 0; i < arrlenu(target->allocations) && !error; i++) {
+		struct allocation *allocation = &target->allocations[i];
+		bool better = allocation->holder && allocation->holder < OWNER_VARIABLE;
+		uint32_t saver = better ? NONE : saver_find(passes, i, runs);
+
+		if (saver != NONE)
+			error = saved_name(model, passes, allocation, &runs[passes->public_run[saver]]);
+	}
+	return error;
+}
