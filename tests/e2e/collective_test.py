@@ -142,6 +142,9 @@ def check_sharded(context, backend, kind, operation):
         steps = [step for step in context.report(rank=rank).steps if step["complete"] == "1"]
         check_equal([(step["micro_steps"], step["collectives"]) for step in steps],
                     [("1", str(3 * LAYERS + 2))] * STEPS, f"passes and collectives of the steps of rank {rank}")
+        metadata = context.report(rank=rank).json["metadata"]
+        known = {degree: size for degree, size in metadata["parallel"].items() if size is not None}
+        check_equal(known, {"dp": RANKS, "dp_shard": RANKS}, f"degrees that rank {rank} shows")
         blocks, _ = check_communication(context, rank)
         for row in rows:
             buffers, copies = ([blocks[index] for index in numbers(row[column])] for column in ("output_blocks", "copy_blocks"))

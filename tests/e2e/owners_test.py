@@ -27,6 +27,8 @@ def check_owners(context, *arguments):
         check_equal((block["type"], block["size"], block["owner"] or ""), (kind, size, name), f"block {address:#x}")
         check_equal((block["start_time_stamp"], block["task_name"], block["is_persistent"]), (0, "initialization", 1),
                     f"life of {name}")
+    inputs = {"0": {"dtype": "float32", "layout": "strided", "shape": [8, 24]}}
+    check_equal(report.json["metadata"]["batch_shapes"], {"loss_inputs": None, "model_inputs": inputs}, "shapes of the batch")
     return job, older, wanted
 
 

@@ -13,6 +13,7 @@
 #define NAME_RESIZE "torch.UntypedStorage.resize_"
 #define NAME_OUTSIDE "native.allocation"
 #define NAME_OUTSIDE_PREFIX "python."
+#define NAME_COMPILED_PREFIX "compiled."
 #define NAME_NATIVE_PREFIX "native."
 #define NAME_UNKNOWN "hdtrace.unknown"
 
@@ -39,7 +40,7 @@ static uint32_t name_add(struct names *names, const char *name)
 	return index;
 }
 
-/* An allocation outside operators is called by the function that made it. */
+/* An allocation outside operators is called by the function that made it: "python.load", "compiled.call". */
 static int name_of_outside(struct names *names, const struct stack *stack, uint32_t *index)
 {
 	char *text;
@@ -48,7 +49,8 @@ static int name_of_outside(struct names *names, const struct stack *stack, uint3
 		*index = name_add(names, NAME_OUTSIDE);
 		return 0;
 	}
-	if (asprintf(&text, NAME_OUTSIDE_PREFIX "%s", stack->frames[stack->frame_count - 1].function) < 0)
+	if (asprintf(&text, "%s%s", stack->in_compiled ? NAME_COMPILED_PREFIX : NAME_OUTSIDE_PREFIX,
+		    stack->frames[stack->frame_count - 1].function) < 0)
 		return -ENOMEM;
 	*index = name_add(names, text);
 	free(text);
@@ -142,6 +144,7 @@ static int runs_publish(struct model *model, struct passes *passes)
 		if (resolved != NONE && passes->public_run[resolved] != NONE)
 			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
+	passes_find_regions(passes);
 	passes_link_nodes(passes, runs);
 	if (!error)
 		error = passes_conclude_saved(model, passes, runs);
@@ -215,6 +218,8 @@ static void passes_free(struct passes *passes)
 	arrfree(passes->task);
 	arrfree(passes->tasks_before);
 	arrfree(passes->maker);
+	arrfree(passes->region);
+	arrfree(passes->region_runs);
 	arrfree(passes->public_run);
 	arrfree(passes->row);
 	for (size_t i = 0; i < arrlenu(passes->totals); i++)

@@ -14,7 +14,8 @@
  *
  * Outside operators: an allocation that follows a storage resize on its thread
  * replaces the old storage; a large one, and any on a device, is a row of its
- * own; the rest are numbers that Python wraps.
+ * own, and so is any that compiled code makes, which asks the allocator itself;
+ * the rest are numbers that Python wraps.
  *
  * An argument at an address where nothing is alive is a storage that the
  * allocator never made (numpy, shared memory) when the target was traced from
@@ -261,10 +262,12 @@ struct given {
 };
 
 /* Numbers that Python wraps are made outside operators, on the CPU: not worth a row. */
-static bool given_is_number(const struct target_state *target, const struct given *given)
+static bool given_is_number(struct target_state *target, const struct given *given)
 {
 	uint64_t least = given->event->flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
 
+	if (target->stacks[stack_find(target, given->stack)].in_compiled)
+		return false;
 	return given->place.device == DEVICE_HOST && given->bytes < least && !target->all_blocks;
 }
 

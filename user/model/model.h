@@ -57,6 +57,7 @@ struct stack {
 	bool in_optimizer, in_backward, in_recompute;
 	/* The same walk for a stack whose missing outer part is known to be a backward pass. */
 	bool in_recompute_of_engine;
+	bool in_compiled;   /* the innermost frame is code that inductor made: its tensors come from no operator */
 	bool from_program;  /* the outermost frame is where a program or a Python thread starts */
 	uint64_t optimizer; /* self of the innermost optimizer step, 0: none */
 	const char *module; /* name of the deepest module that is called, "": none */

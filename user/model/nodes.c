@@ -111,6 +111,14 @@ static void accumulations_place(struct passes *passes, struct operator_run *runs
 	arrfree(last);
 }
 
+static void backward_link(
+	const struct passes *passes, struct operator_run *backward, uint32_t maker, const struct operator_run *runs)
+{
+	backward->forward = passes->public_run[maker];
+	if (!*backward->module)
+		backward->module = runs[backward->forward].module;
+}
+
 void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 {
 	struct target_state *target = passes->target;
@@ -131,9 +139,16 @@ void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 		if (maker == NONE || passes->public_run[maker] == NONE)
 			continue;
 		passes->maker[i] = maker;
-		backward->forward = passes->public_run[maker];
-		if (!*backward->module)
-			backward->module = runs[backward->forward].module;
+		backward_link(passes, backward, maker, runs);
+	}
+	for (uint32_t i = 0; i < arrlenu(target->runs); i++) {
+		uint32_t public = passes->public_run[i];
+		uint32_t maker = public == NONE || !passes->region[i] || runs[public].forward != RUN_NONE
+		                         ? NONE
+		                         : region_maker(passes, i);
+
+		if (maker != NONE)
+			backward_link(passes, &runs[public], maker, runs);
 	}
 	for (ptrdiff_t i = 0; i < hmlen(threads); i++)
 		arrfree(threads[i].value);

@@ -19,6 +19,7 @@
 #include <hdtrace/capture.h>
 
 #define SAVED_BY "saved for backward by "
+#define COMPILED_CODE "compiled code"
 
 /* The run whose node held an allocation until its end, NONE: not known. */
 static uint32_t saver_find(const struct passes *passes, uint32_t index, const struct operator_run *runs)
@@ -29,17 +30,26 @@ static uint32_t saver_find(const struct passes *passes, uint32_t index, const st
 	uint32_t producer = allocation->run == NONE ? NONE : passes->resolved[allocation->run];
 	uint32_t public = producer == NONE ? NONE : passes->public_run[producer];
 
-	if (maker == NONE || public == NONE || producer > maker || runs[public].phase == PHASE_BACKWARD ||
-		(allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY)))
+	if (maker == NONE || public == NONE ||
+		(producer > maker && (!passes->region[maker] || passes->region[producer] != passes->region[maker])) ||
+		runs[public].phase == PHASE_BACKWARD || (allocation->flags & (ALLOCATION_SCRATCH | ALLOCATION_LIBRARY)))
 		return NONE;
-	return producer == maker || run_uses(passes, maker, index) ? maker : NONE;
+	if (producer == maker || run_uses(passes, maker, index))
+		return maker;
+	/* Compiled code has one node for all that it does. */
+	if (passes->region[maker] &&
+		(passes->region[producer] == passes->region[maker] || region_uses(passes, maker, index)))
+		return maker;
+	return NONE;
 }
 
 /* "saved for backward by NODE (MODULE)"; the node is called by its operator unless its class was seen. */
 static int saved_name(
 	struct model *model, const struct passes *passes, struct allocation *allocation, const struct operator_run *run)
 {
-	const char *operator_ = passes->target->operator_names[run->name];
+	const char *operator_ = passes->target->stacks[run->stack].in_compiled
+	                                ? COMPILED_CODE
+	                                : passes->target->operator_names[run->name];
 	bool seen = allocation->holder == OWNER_SAVED;
 	char *text;
 	int length;

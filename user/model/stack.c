@@ -14,6 +14,9 @@
  * nn.Module's outer call has the module as its `self` in every version; in later
  * ones the inner call, right inside it, has a cell there.
  *
+ * Code that inductor compiled is a function `call`, and others in its file that it
+ * calls, directly inside PyTorch's inductor.
+ *
  * The engine's own frame (EVENT_BACKWARD) is believed where the stack cannot
  * know: without Python frames, when its outer frames are missing, and when it
  * begins in the engine's thread, not where a program or a thread of Python
@@ -141,6 +144,18 @@ static bool stack_recomputes(const struct stack *stack, bool in_backward)
 	return recompute;
 }
 
+/* Is the innermost frame that of compiled code? Its file has any name: a hash, in any folder. */
+static bool stack_is_compiled(const struct stack *stack)
+{
+	uint32_t outer = stack->frame_count;
+
+	/* Each text is kept once. */
+	while (outer && stack->frames[outer - 1].file == stack->frames[stack->frame_count - 1].file)
+		outer--;
+	return outer && outer < stack->frame_count && !strcmp(stack->frames[outer].function, "call") &&
+	       strstr(stack->frames[outer - 1].file, "/torch/_inductor/");
+}
+
 void stack_classify(struct stack *stack)
 {
 	stack->in_optimizer = stack->in_backward = false;
@@ -152,6 +167,7 @@ void stack_classify(struct stack *stack)
 		}
 		stack->in_backward |= frame_is_backward(&stack->frames[i]);
 	}
+	stack->in_compiled = stack_is_compiled(stack);
 	stack->in_recompute = stack_recomputes(stack, false);
 	stack->in_recompute_of_engine = stack_recomputes(stack, true);
 	stack->from_program = stack->frame_count && !stack->cut && frame_is_program(&stack->frames[0]);

@@ -397,19 +397,26 @@ struct run_totals {
 	uint64_t live_bytes, peak_bytes;
 };
 
+/* Of a region, from its first run up to behind its last; those of other threads are in between. */
+struct region_runs {
+	uint32_t first, end;
+};
+
 /* Shared by the passes at the end. */
 struct passes {
 	struct target_state *target;
-	uint32_t *resolved;         /* for each run: run_resolve */
-	uint32_t *use_start;        /* for each run and one more: its slice of used */
-	uint32_t *used;             /* allocations, grouped by run, each once for a run */
-	uint32_t *made;             /* for each run: blocks it made that outlive it */
-	int64_t *task;              /* for each run: its index or TASK_NONE */
-	uint32_t *tasks_before;     /* for each run and one more: tasks among the runs before it */
-	uint32_t *maker;            /* for each run of a backward pass: the run whose node it works for, NONE */
-	uint32_t *public_run;       /* for each run: index into rank.runs, NONE: not there */
-	uint32_t *row;              /* for each allocation: index into rank.blocks, NONE: no row */
-	struct run_totals **totals; /* for each device that is reported, for each public run; NULL for others */
+	uint32_t *resolved;     /* for each run: run_resolve */
+	uint32_t *use_start;    /* for each run and one more: its slice of used */
+	uint32_t *used;         /* allocations, grouped by run, each once for a run */
+	uint32_t *made;         /* for each run: blocks it made that outlive it */
+	int64_t *task;          /* for each run: its index or TASK_NONE */
+	uint32_t *tasks_before; /* for each run and one more: tasks among the runs before it */
+	uint32_t *maker;        /* for each run of a backward pass: the run whose node it works for, NONE */
+	uint32_t *region;       /* for each run: number of the call of compiled code that it is part of, 0: none */
+	struct region_runs *region_runs; /* by that number */
+	uint32_t *public_run;            /* for each run: index into rank.runs, NONE: not there */
+	uint32_t *row;                   /* for each allocation: index into rank.blocks, NONE: no row */
+	struct run_totals **totals;      /* for each device that is reported, for each public run; NULL for others */
 };
 
 /* task.c */
@@ -418,6 +425,12 @@ void passes_number_tasks(struct passes *passes);
 bool run_uses(const struct passes *passes, uint32_t run, uint32_t allocation);
 /* nodes.c: for each run of a backward pass the operator that it belongs to. `runs` are the public ones. */
 void passes_link_nodes(struct passes *passes, struct operator_run *runs);
+/* compiled.c: regions of compiled code. */
+void passes_find_regions(struct passes *passes);
+/* The run whose node the region of a run works for, NONE: not known, or in no region. */
+uint32_t region_maker(const struct passes *passes, uint32_t run);
+/* Is an allocation an argument of any run of the region of this one? */
+bool region_uses(const struct passes *passes, uint32_t run, uint32_t allocation);
 /* saved.c: what nodes of autograd's graph held, as its end shows. */
 int passes_conclude_saved(struct model *model, struct passes *passes, const struct operator_run *runs);
 /* steps.c: before totals are made, after runs and totals are there, and after collectives were matched over the ranks.

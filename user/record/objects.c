@@ -129,6 +129,8 @@ static void module_found(void *context, uint64_t object, uint64_t type, const ch
 	if (at >= 0 && objects->modules[at].value == type)
 		return;
 	hmput(objects->modules, object, type);
+	if (!strchr(name, '.'))
+		inputs_add_root(walk->target, object, name);
 	capture_check(walk->session, walk->target,
 		capture_writer_module(walk->session->capture, walk->target->index, walk->time_ns, object, name));
 }
@@ -395,6 +397,7 @@ void objects_meet(struct session *session, struct target *target, const struct e
 		else
 			optimizer_meet(target, frame->self);
 	}
+	inputs_look(target, monotonic_now());
 }
 
 /* --- owners ------------------------------------------------------------------------ */
@@ -432,6 +435,7 @@ void objects_follow(struct session *session, struct target *target)
 	if (!target->from_start || session->options->level != LEVEL_FULL)
 		objects_begin(session, target);
 	objects = target->objects;
+	inputs_look(target, now);
 	if (objects_are_there(target) && objects->peak_new && now >= objects->peak_next_ns)
 		program_walk(session, target, false);
 	if (objects_are_there(target) && (objects->walk_wanted || now >= objects->walk_next_ns ||

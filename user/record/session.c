@@ -10,8 +10,6 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include <yajl/yajl_gen.h>
-
 #include "containers/containers.h"
 #include "target/tree.h"
 
@@ -413,6 +411,7 @@ static void json_stand(yajl_gen json, struct target *target)
 void target_end(struct session *session, struct target *target, const char *reason)
 {
 	yajl_gen json;
+	bool alive;
 
 	if (target->ended)
 		return;
@@ -423,6 +422,9 @@ void target_end(struct session *session, struct target *target, const char *reas
 		tracer_target_set(session->tracer, target->index, &target->settings);
 	/* Before the end, so that a capture with an end has the losses too. */
 	target_keep_losses(session, target);
+	alive = process_is_alive(&target->process) && strcmp(reason, "finalize") != 0;
+	if (alive)
+		inputs_wait(target);
 	json = target->announced ? json_begin() : NULL;
 	if (!json)
 		return;
@@ -431,7 +433,8 @@ void target_end(struct session *session, struct target *target, const char *reas
 	json_number(json, "forked_children", arrlen(target->fork_children));
 	if (objects_whole(target) >= 0)
 		json_flag(json, "objects_whole", objects_whole(target));
-	if (process_is_alive(&target->process) && strcmp(reason, "finalize"))
+	inputs_put(json, target);
+	if (alive)
 		json_stand(json, target);
 	json_keep(session, json, CAPTURE_END, target);
 }

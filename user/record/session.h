@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <yajl/yajl_gen.h>
+
 #include "attach/tracer.h"
 #include "model/model.h"
 #include "probe/plan.h"
@@ -114,6 +116,7 @@ struct target {
 	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes;       /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
+	struct target_inputs *inputs;   /* of inputs.c; NULL: no module was met */
 	struct target_peak *peak;       /* of peaks.c; NULL: nothing was allocated */
 	struct invoked_operator *invoked; /* stb_ds hash map */
 	struct known_symbol *symbols;     /* stb_ds hash map */
@@ -195,6 +198,17 @@ void objects_walk_end(struct session *session, struct target *target);
 void objects_follow(struct session *session, struct target *target);
 void owners_keep(struct session *session, struct target *target, uint64_t time_ns);
 void objects_forget(struct target *target);
+
+/*
+ * inputs.c: what the outermost modules are called with. A look is due now and then; what was found is put as the
+ * member "inputs" of an open object.
+ */
+void inputs_add_root(struct target *target, uint64_t object, const char *class);
+void inputs_look(struct target *target, uint64_t now);
+/* Nothing is traced any more: look for what is not known yet, for a second at most. */
+void inputs_wait(struct target *target);
+void inputs_put(yajl_gen json, const struct target *target);
+void inputs_forget(struct target *target);
 
 /* peaks.c: follows how much a target holds, and tells objects.c of a new peak. */
 void peak_follow(struct target *target, const struct event *record);

@@ -245,6 +245,7 @@ void target_forget_image(struct session *session, struct target *target)
 	arrsetlen(target->links, 0);
 	codes_forget(target);
 	objects_forget(target);
+	inputs_forget(target);
 	peak_forget(target);
 	invoked_forget(target);
 	symbols_forget(target);

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 
+#include "batch.h"
 #include "facts.h"
 #include "findings_json.h"
 #include "json_writer.h"
@@ -18,6 +19,7 @@
 #include "limitations.h"
 #include "modules.h"
 #include "output.h"
+#include "parallel.h"
 #include "segments.h"
 #include "text.h"
 #include "tree.h"
@@ -28,9 +30,8 @@
 #define ADDRESS_BYTES 24
 
 /* Fields of metadata, sorted; rank stands beside them. */
-static const char *const METADATA_BEFORE_RANK[] = {
-	"batch_shapes", "comm_fusion", "initialization_device", "local_rank"};
-static const char *const METADATA_BEHIND_MODEL[] = {"num_micro_batches", "parallel"};
+static const char *const METADATA_BEFORE_RANK[] = {"comm_fusion", "initialization_device", "local_rank"};
+static const char *const METADATA_BEHIND_MODEL[] = {"num_micro_batches"};
 static const char *const METADATA_BEFORE_DEVICE[] = {"reshard_after_forward", "simulation_device"};
 static const char *const METADATA_AFTER_DEVICE[] = {
 	"token_counts", "torch_version", "value_dependencies", "weights_loaded"};
@@ -280,13 +281,16 @@ static void put_metadata(struct report *report)
 {
 	struct json *json = &report->json;
 	char class[MODEL_CLASS_BYTES];
+	const char *model = model_class(report->rank, class);
 
 	json_key(json, "metadata");
 	json_object(json);
+	batch_put(json, report->end, model);
 	PUT_MEMBERS(report, METADATA_BEFORE_RANK);
-	json_put_text(json, "model", model_class(report->rank, class));
+	json_put_text(json, "model", model);
 	json_put_text(json, "model_dtype", model_element_name(report->rank));
 	PUT_MEMBERS(report, METADATA_BEHIND_MODEL);
+	parallel_put(json, report->rank);
 	json_put_signed(json, "rank", report->rank->rank);
 	PUT_MEMBERS(report, METADATA_BEFORE_DEVICE);
 	put_target_device(json, report->rank);

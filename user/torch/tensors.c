@@ -30,6 +30,13 @@
 #define TYPE_BEHIND_COUNT 8
 #define ELEMENT_TYPES_MAX 64
 
+/*
+ * In front of that number: SizesAndStrides (how many, then the first sizes and strides in
+ * place, or a pointer to all of them), and where the tensor begins in its storage.
+ */
+#define SIZES_BEFORE_COUNT 96
+#define SIZES_IN_PLACE 5
+
 /* DataPtr: pointer, context, deleter, device; then the bytes of the storage. */
 #define DATA_DEVICE 3
 #define DATA_WORDS_MAX 8
@@ -148,4 +155,39 @@ uint8_t tensor_element_type(
 			memory, place->tensor + torch->tensor_elements + TYPE_BEHIND_COUNT, &type, sizeof(type)))
 		return 0;
 	return type < ELEMENT_TYPES_MAX ? (uint8_t)(type + 1) : 0;
+}
+
+static bool sizes_read_once(const struct python_memory *memory, uint64_t elements_at, struct tensor_shape *shape)
+{
+	uint64_t words[2], elements, product = 1;
+
+	*shape = (struct tensor_shape){0};
+	if (python_memory_read(memory, elements_at - SIZES_BEFORE_COUNT, words, sizeof(words)) ||
+		words[0] > TENSOR_DIMENSIONS_MAX ||
+		python_memory_read(memory, elements_at, &elements, sizeof(elements)))
+		return false;
+	shape->dimensions = (uint32_t)words[0];
+	if (python_memory_read(memory,
+		    shape->dimensions > SIZES_IN_PLACE ? words[1] : elements_at - SIZES_BEFORE_COUNT + sizeof(*words),
+		    shape->sizes, shape->dimensions * sizeof(*shape->sizes)))
+		return false;
+	for (uint32_t i = 0; i < shape->dimensions; i++)
+		if (__builtin_mul_overflow(product, shape->sizes[i], &product))
+			return false;
+	return product == elements;
+}
+
+bool tensor_shape_read(const struct python_memory *memory, const struct torch_layout *torch,
+	const struct tensor_place *place, struct tensor_shape *shape)
+{
+	struct tensor_argument storage;
+	struct tensor_shape again;
+
+	if (!place->tensor || !torch->tensor_elements ||
+		!sizes_read_once(memory, place->tensor + torch->tensor_elements, shape) ||
+		!sizes_read_once(memory, place->tensor + torch->tensor_elements, &again) ||
+		memcmp(shape, &again, sizeof(again)))
+		return false;
+	shape->element_type = tensor_element_type(memory, torch, place);
+	return shape->element_type && tensor_storage_read(memory, torch, place, &storage);
 }

@@ -31,6 +31,19 @@ struct tensor_place tensor_of_gradient(
 uint8_t tensor_element_type(
 	const struct python_memory *memory, const struct torch_layout *torch, const struct tensor_place *place);
 
+#define TENSOR_DIMENSIONS_MAX 16
+
+struct tensor_shape {
+	uint32_t dimensions;
+	uint64_t sizes[TENSOR_DIMENSIONS_MAX];
+	uint8_t element_type; /* of tensor_element_type */
+};
+
+/* The shape of a tensor that is alive and has a storage; false where it is not known, or what was read is not certain.
+ */
+bool tensor_shape_read(const struct python_memory *memory, const struct torch_layout *torch,
+	const struct tensor_place *place, struct tensor_shape *shape);
+
 /* The storage of a tensor; false where it has none, or what was read is not certain. */
 bool tensor_storage_read(const struct python_memory *memory, const struct torch_layout *torch,
 	const struct tensor_place *place, struct tensor_argument *found);
