@@ -72,6 +72,7 @@ bench: all $(BENCH_PROGRAMS)
 	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
 	@$(PYTHON) tests/bench/page.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
 	@$(PYTHON) tests/bench/formats.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
+	@$(PYTHON) tests/bench/walk.py --hdtrace $(BUILD)/hdtrace
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------

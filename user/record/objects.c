@@ -191,14 +191,16 @@ static bool heap_find(struct session *session, struct target *target, const stru
 	return objects->heap.count;
 }
 
-static void walk_tell(const struct session *session, const struct target *target, uint64_t took, int error)
+/* Times are of CLOCK_MONOTONIC. */
+static void walk_tell(
+	const struct session *session, const struct target *target, uint64_t began_ns, uint64_t took, int error)
 {
 	const struct python_heap *heap = &target->objects->heap;
 
 	session_tell(session,
-		"pid %d: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		"pid %d: at %.3f s: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64 ", %" PRIu64
 		", %" PRIu64 " objects, %u retries)",
-		target->process.pid, arrlen(target->objects->owners), (double)took / 1e6, error ? ", not all" : "",
+		target->process.pid, (double)began_ns / 1e9, arrlen(target->objects->owners), (double)took / 1e6, error ? ", not all" : "",
 		heap->objects[0], heap->objects[1], heap->objects[2], heap->objects[3], heap->retries);
 }
 
@@ -240,7 +242,7 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	objects->whole = !error;
 	walk_plan(objects, context.time_ns, took);
 	if (session->options->verbose)
-		walk_tell(session, target, took, error);
+		walk_tell(session, target, context.time_ns, took, error);
 }
 
 /* Those variables alone that functions which run have now: they may be gone in a moment. */
