@@ -12,12 +12,15 @@
 
 #include "containers/containers.h"
 #include "target/memory.h"
+#include "torch/graph.h"
 #include "torch/objects.h"
 
 #define PYTHON "/usr/bin/python3"
 #define TRUTH "tests/unit/objects_truth.py"
 #define LINE_BYTES 256
 #define DAMAGED_WALKS 200
+#define SAVED "saved:"
+#define NODES_MAX 100
 #define DAMAGE_EVERY 40 /* reads */
 
 struct truth {
@@ -30,7 +33,9 @@ static struct {
 	pid_t pid;
 	int input; /* the process ends when it is closed */
 	uint64_t model;
-	struct truth *held; /* stb_ds */
+	struct truth *held;  /* stb_ds */
+	uint64_t graph;      /* a tensor of Python */
+	struct truth *saved; /* stb_ds */
 	unsigned int modules, owners, wrong;
 	uint64_t seed; /* of the damage, 0: none */
 } process;
@@ -103,7 +108,12 @@ static void setup(void)
 		struct truth truth = {0};
 
 		cr_assert_eq(sscanf(line, "%255s %" SCNx64, truth.name, &truth.address), 2);
-		arrput(process.held, truth);
+		if (!strcmp(truth.name, "graph:"))
+			process.graph = truth.address;
+		else if (!strncmp(truth.name, SAVED, strlen(SAVED)))
+			arrput(process.saved, truth);
+		else
+			arrput(process.held, truth);
 	}
 	fclose(output);
 }
@@ -113,14 +123,16 @@ static void teardown(void)
 	close(process.input);
 	waitpid(process.pid, NULL, 0);
 	arrfree(process.held);
+	arrfree(process.saved);
 }
 
 TestSuite(objects, .init = setup, .fini = teardown, .timeout = 60);
 
+/* TensorImpl::storage_, StorageImpl's data and bytes of 1.13. */
+static const struct torch_layout torch = {.tensor_storage = 24, .storage_data = 24, .storage_bytes = 56};
+
 static int model_walk(void)
 {
-	/* TensorImpl::storage_, StorageImpl's data and bytes of 1.13. */
-	static const struct torch_layout torch = {.tensor_storage = 24, .storage_data = 24, .storage_bytes = 56};
 	static const struct objects_visitor visitor = {.module = module_seen, .owner = owner_seen};
 	struct python_memory memory = {.layout = python_layout_find(3, 11), .read = process_read};
 	struct objects_walk *walk = objects_walk_new(&memory, &torch, &visitor);
@@ -164,4 +176,62 @@ Test(objects, are_none_where_no_module_is)
 	cr_expect_eq(model_walk(), -EBADMSG);
 	process.model = 8;
 	cr_expect_eq(model_walk(), -EBADMSG);
+}
+
+/* --- autograd's graph --------------------------------------------------------------- */
+
+static void saved_seen(void *context, const struct tensor_argument *storage, const char *node)
+{
+	bool known = false;
+
+	(void)context;
+	/* Parameters and their views are no affair of this test. */
+	for (size_t i = 0; i < arrlenu(process.held); i++)
+		if (process.held[i].address == storage->data)
+			return;
+	for (size_t i = 0; i < arrlenu(process.saved); i++) {
+		struct truth *truth = &process.saved[i];
+
+		if (truth->address != storage->data || strcmp(truth->name + strlen(SAVED), node))
+			continue;
+		known = truth->found = true;
+	}
+	process.owners += known;
+	process.wrong += !known;
+}
+
+static void graph_walk(void)
+{
+	static const struct graph_visitor visitor = {.saved = saved_seen};
+	struct python_memory memory = {.layout = python_layout_find(3, 11), .read = process_read};
+	struct tensor_place loss = tensor_of_object(&memory, process.graph);
+	struct graph *graph = graph_new(&memory, &torch, &visitor, NODES_MAX);
+
+	cr_assert_not_null(graph);
+	process.owners = process.wrong = 0;
+	graph_look(graph, &loss);
+	graph_free(graph);
+}
+
+Test(objects, of_autograd_are_what_its_nodes_saved)
+{
+	graph_walk();
+	cr_expect(arrlenu(process.saved) >= 5, "%td storages", arrlen(process.saved));
+	cr_expect_eq(process.wrong, 0, "%u were not saved", process.wrong);
+	for (size_t i = 0; i < arrlenu(process.saved); i++)
+		cr_expect(process.saved[i].found, "%s is not found", process.saved[i].name);
+}
+
+Test(objects, of_autograd_in_damaged_memory_are_never_taken_for_others)
+{
+	unsigned int found = 0, incomplete = 0;
+
+	for (uint64_t walk = 1; walk <= DAMAGED_WALKS; walk++) {
+		process.seed = walk;
+		graph_walk();
+		found += process.owners;
+		incomplete += process.owners < arrlenu(process.saved);
+		cr_expect_eq(process.wrong, 0, "walk %" PRIu64 ": what no node saved", walk);
+	}
+	cr_expect(incomplete > DAMAGED_WALKS / 10 && found > 0, "%u walks were damaged, %u found", incomplete, found);
 }

@@ -382,9 +382,8 @@ void blocks_owner(struct live *live, struct state *state, const struct owner_rec
 	held.holder = record->kind;
 	owner_module(record, module);
 	/* What a node saved is of the module that made it. */
-	place = record->kind == OWNER_SAVED
-	                ? PLACE_NONE
-	                : place_find(&state->places[LIVE_MODULES], module, live->limits.places);
+	place = record->kind == OWNER_SAVED ? PLACE_NONE
+	                                    : place_find(&state->places[LIVE_MODULES], module, live->limits.places);
 	if (place != PLACE_NONE)
 		held.place[LIVE_MODULES] = place;
 	block_change(state, block, &held);

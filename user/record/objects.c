@@ -198,10 +198,11 @@ static void walk_tell(
 	const struct python_heap *heap = &target->objects->heap;
 
 	session_tell(session,
-		"pid %d: at %.3f s: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64 ", %" PRIu64
-		", %" PRIu64 " objects, %u retries)",
-		target->process.pid, (double)began_ns / 1e9, arrlen(target->objects->owners), (double)took / 1e6, error ? ", not all" : "",
-		heap->objects[0], heap->objects[1], heap->objects[2], heap->objects[3], heap->retries);
+		"pid %d: at %.3f s: %td owners of storages read in %.1f ms%s (lists of %" PRIu64 ", %" PRIu64
+		", %" PRIu64 ", %" PRIu64 " objects, %u retries)",
+		target->process.pid, (double)began_ns / 1e9, arrlen(target->objects->owners), (double)took / 1e6,
+		error ? ", not all" : "", heap->objects[0], heap->objects[1], heap->objects[2], heap->objects[3],
+		heap->retries);
 }
 
 /* When the next is due: a long walk makes a long pause. */
