@@ -119,6 +119,21 @@ static void backward_link(
 		backward->module = runs[backward->forward].module;
 }
 
+/* What compiled code made besides its operators works for the same node as they do. */
+static void regions_link(const struct passes *passes, struct operator_run *runs)
+{
+	for (uint32_t i = 0; i < arrlenu(passes->region); i++) {
+		uint32_t public = passes->region[i] ? passes->public_run[i] : NONE, maker;
+		struct operator_run *run = public == NONE ? NULL : &runs[public];
+
+		if (!run || run->forward != RUN_NONE)
+			continue;
+		maker = region_maker(passes, i);
+		if (maker != NONE)
+			backward_link(passes, run, maker, runs);
+	}
+}
+
 void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 {
 	struct target_state *target = passes->target;
@@ -141,15 +156,7 @@ void passes_link_nodes(struct passes *passes, struct operator_run *runs)
 		passes->maker[i] = maker;
 		backward_link(passes, backward, maker, runs);
 	}
-	for (uint32_t i = 0; i < arrlenu(target->runs); i++) {
-		uint32_t public = passes->public_run[i];
-		uint32_t maker = public == NONE || !passes->region[i] || runs[public].forward != RUN_NONE
-		                         ? NONE
-		                         : region_maker(passes, i);
-
-		if (maker != NONE)
-			backward_link(passes, &runs[public], maker, runs);
-	}
+	regions_link(passes, runs);
 	for (ptrdiff_t i = 0; i < hmlen(threads); i++)
 		arrfree(threads[i].value);
 	hmfree(threads);

@@ -186,7 +186,7 @@ bool tensor_shape_read(const struct python_memory *memory, const struct torch_la
 	if (!place->tensor || !torch->tensor_elements ||
 		!sizes_read_once(memory, place->tensor + torch->tensor_elements, shape) ||
 		!sizes_read_once(memory, place->tensor + torch->tensor_elements, &again) ||
-		memcmp(shape, &again, sizeof(again)))
+		shape->dimensions != again.dimensions || memcmp(shape->sizes, again.sizes, sizeof(again.sizes)))
 		return false;
 	shape->element_type = tensor_element_type(memory, torch, place);
 	return shape->element_type && tensor_storage_read(memory, torch, place, &storage);
