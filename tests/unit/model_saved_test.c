@@ -150,14 +150,14 @@ Test(saved, and_variables_count_as_they_were_seen_last)
 	model_free(trace.model);
 }
 
-Test(saved, was_seen_and_is_let_go_keeps_the_class_of_the_node)
+Test(saved, by_several_nodes_is_called_by_the_one_that_lets_it_go)
 {
 	struct trace trace = saved_trace();
 
-	held(&trace, OWNER_SAVED, INPUT, SAVED "MmBackward0");
+	held(&trace, OWNER_SAVED, INPUT, SAVED "ReluBackward0");
 	backward(&trace, 0);
 	release(&trace, 0, INPUT);
-	expect_owner(&trace, INPUT, SAVED "MmBackward0", OWNER_SEEN);
+	expect_owner(&trace, INPUT, BY_MM, OWNER_CONCLUDED);
 }
 
 Test(saved, is_never_a_parameter)

@@ -7,8 +7,7 @@
  * the forward operator of a node had as an argument or made, and that is freed
  * while the engine evaluates this node was held by it, and by nothing else any
  * more. It is the last that is known of the block: it counts more than a
- * variable that was seen to hold it earlier. What nodes were seen to hold in
- * the memory of the target keeps the name of the node's class.
+ * variable, or another node, that was seen to hold it earlier.
  */
 #include "state.h"
 
@@ -43,25 +42,20 @@ static uint32_t saver_find(const struct passes *passes, uint32_t index, const st
 	return NONE;
 }
 
-/* "saved for backward by NODE (MODULE)"; the node is called by its operator unless its class was seen. */
+/* "saved for backward by OPERATOR (MODULE)". */
 static int saved_name(
 	struct model *model, const struct passes *passes, struct allocation *allocation, const struct operator_run *run)
 {
 	const char *operator_ = passes->target->stacks[run->stack].in_compiled
 	                                ? COMPILED_CODE
 	                                : passes->target->operator_names[run->name];
-	bool seen = allocation->holder == OWNER_SAVED;
 	char *text;
-	int length;
 
-	if (seen && !*run->module)
-		return 0;
-	length = asprintf(&text, "%s%s%s%s%s", seen ? "" : SAVED_BY, seen ? allocation->owner : operator_,
-		*run->module ? " (" : "", run->module, *run->module ? ")" : "");
-	if (length < 0)
+	if (asprintf(&text, SAVED_BY "%s%s%s%s", operator_, *run->module ? " (" : "", run->module,
+		    *run->module ? ")" : "") < 0)
 		return -ENOMEM;
 	allocation->owner = model_text(model, text);
-	allocation->owner_source = seen ? OWNER_SEEN : OWNER_CONCLUDED;
+	allocation->owner_source = OWNER_CONCLUDED;
 	allocation->holder = OWNER_SAVED;
 	free(text);
 	return 0;
