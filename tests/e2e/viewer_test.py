@@ -2,6 +2,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 
 import viewers_truth
@@ -43,6 +44,16 @@ def test_every_format_has_the_numbers_of_the_csv(context):
     for name in ("snapshot.pickle", "peak.folded", "allocated.folded"):
         path = os.path.join("rank_0", f"rank_0_{name}")
         check(again[path] == report.files()[path], f"{name} is another one the second time")
+    with open(os.path.join(TOP, "docs", "database.md"), encoding="utf-8") as page:
+        queries = re.findall(r'sqlite3 job.sqlite "([^"]+)"', page.read())
+    database = viewers_truth.sqlite3.connect(context.path("out", "job.sqlite"))
+    answers = [database.execute(query).fetchall() for query in queries]
+    lines = viewers_truth.collections.Counter()
+    for line, value in viewers_truth.folded_of(report.path("peak.folded")).items():
+        frames = line.split(";")[:-1]
+        lines[frames[-1].rsplit(" (", 1)[1][:-1] if frames else None] += value
+    place, most = max(((place, value) for place, value in lines.items() if place), key=lambda item: item[1])
+    check_equal((len(answers), answers[0][0][0]), (3, most), f"the line that holds most at the peak, {place}")
     report_again(context, "-q", "--csv-layout", "mindspore", "--format", "csv", out="mindspore")
     viewers_truth.check_mindspore(report, context.path("mindspore"))
     check(not os.path.exists(context.path("mindspore", "rank_0", "rank_0_memory.csv")), "the other layout is there too")
