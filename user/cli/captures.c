@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "containers/containers.h"
 #include "replay/replay.h"
 
@@ -54,17 +55,32 @@ static void capture_tell(const char *capture, const struct replay_result *result
 		fprintf(stderr, "hdtrace: %s: the recording was cut off; what was written is reported\n", capture);
 }
 
+/* Which of how many captures is being read. */
+struct reading {
+	size_t index, count;
+};
+
+/* Of several, each is taken for as large as the others. */
+static void reading_tell(void *context, uint64_t done, uint64_t all)
+{
+	const struct reading *reading = context;
+
+	progress_tell(PROGRESS_READ, reading->index * all + done, reading->count * all);
+}
+
 /* Feed a capture to the model; *complete stays only when it is whole. */
-static int capture_take(const char *capture, struct model *model, bool *complete)
+static int capture_take(const char *capture, struct model *model, struct reading reading, bool *complete)
 {
 	struct replay_result result = {0};
-	int error = replay_file(capture, model, &result);
+	int error = replay_file_telling(capture, model, &result, reading_tell, &reading);
 
+	progress_hide();
 	if (error)
 		fprintf(stderr, "hdtrace: cannot read %s: %s\n", capture,
 			*result.damage.reason ? result.damage.reason : strerror(-error));
 	else
 		capture_tell(capture, &result);
+	progress_show();
 	*complete &= result.complete;
 	replay_result_clear(&result);
 	return error;
@@ -82,8 +98,9 @@ struct model *captures_read(const char *const *captures, size_t count, const str
 		return NULL;
 	}
 	for (size_t index = 0; !error && index < count; index++)
-		error = capture_take(captures[index], model, &complete);
+		error = capture_take(captures[index], model, (struct reading){index, count}, &complete);
 	if (!error) {
+		progress_tell(PROGRESS_FINISH, 0, 1);
 		error = model_finish(model);
 		if (error)
 			fprintf(stderr, "hdtrace: cannot make the reports: %s\n", strerror(-error));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "containers/containers.h"
 #include "findings/findings.h"
 
@@ -240,20 +241,25 @@ static int rank_write_into(const struct rank *rank, const char *folder, const st
 	int error = report_rank(rank, &options->report, options->formats, folder);
 
 	if (error == -ENODATA) {
+		progress_hide();
 		if (!options->quiet)
 			nothing_tell(rank);
+		progress_show();
 		return 0;
 	}
 	if (error) {
+		progress_hide();
 		fprintf(stderr, "hdtrace: cannot write the reports of rank %d below %s: %s\n", rank->rank, folder,
 			strerror(-error));
 		return error;
 	}
 	if (options->quiet)
 		return 0;
+	progress_hide();
 	/* Who reads the summary may have gone; the reports of other ranks are written all the same. */
 	error = report_summary(rank, &options->report, out);
 	fprintf(out, "reports     %s/rank_%d/\n\n", folder, rank->rank);
+	progress_show();
 	return error == -EIO ? 0 : error;
 }
 
@@ -295,17 +301,21 @@ static int job_write(
 	bool several = count > 1;
 	int error = 0;
 
+	progress_hide();
 	if (several && !options->quiet)
 		report_job_summary(ranks, count, out);
+	progress_show();
 	for (size_t index = 0; !error && index < report_job_file_count; index++) {
 		const struct report_job_file *file = &report_job_files[index];
 
 		if (!(options->formats & file->format) || (file->compares && !several))
 			continue;
 		error = job_file_write(ranks, count, folder, file->name, &options->report, file->write);
+		progress_hide();
 		if (!error && file->label && !options->quiet)
 			fprintf(out, "%-11s %s/%s%s%s\n", file->label, folder, ranks[0]->job, *ranks[0]->job ? "/" : "",
 				file->name);
+		progress_show();
 	}
 	return error;
 }
@@ -319,6 +329,7 @@ static int jobs_write(const struct rank *const *ranks, const char *folder, const
 	for (size_t index = 1; !error && index <= count; index++) {
 		if (index < count && !strcmp(ranks[index]->job, ranks[first]->job))
 			continue;
+		progress_tell(PROGRESS_JOBS, first, count);
 		error = job_write(ranks + first, index - first, folder, options);
 		first = index;
 	}
@@ -335,16 +346,22 @@ int outputs_write(const char *const *captures, size_t count, const char *folder,
 	int error = 0, status;
 
 	signal(SIGPIPE, SIG_IGN);
+	progress_begin(options->formats, !options->quiet);
 	model = captures_read(captures, count, &model_options, &status);
-	if (!model)
+	if (!model) {
+		progress_end();
 		return status;
+	}
 	ranks = model_ranks(model);
 	findings = findings_find(ranks, arrlenu(ranks), NULL);
 	with_findings.report.findings = findings;
-	for (size_t index = 0; !error && index < arrlenu(ranks); index++)
+	for (size_t index = 0; !error && index < arrlenu(ranks); index++) {
+		progress_tell(PROGRESS_RANKS, index, arrlenu(ranks));
 		error = rank_write(ranks[index], folder, &with_findings);
+	}
 	if (!error)
 		error = jobs_write(ranks, folder, &with_findings);
+	progress_end();
 	findings_free(findings);
 	arrfree(ranks);
 	model_free(model);

@@ -17,6 +17,9 @@
 /* So long after its description a target may show what is older than the trace. */
 #define OLDER_NANOSECONDS 60000000000ull
 
+/* No machine has more; sums stay sums. */
+#define BLOCK_BYTES_MAX (1ull << TENSOR_BYTES_BITS)
+
 /* --- devices ------------------------------------------------------------------------- */
 
 uint8_t live_device_find(struct state *state, uint8_t type, uint8_t index)
@@ -136,7 +139,7 @@ static void block_begin(struct live *live, struct state *state, uint64_t key, co
 	struct live_block block = *as;
 
 	block_end(state, key); /* its free was lost */
-	if ((size_t)hmlen(state->blocks) >= live->limits.blocks) {
+	if ((size_t)hmlen(state->blocks) >= live->limits.blocks || block.bytes >= BLOCK_BYTES_MAX) {
 		state->rank.blocks_untold++;
 		return;
 	}

@@ -125,9 +125,9 @@ static uint8_t phase_of(
 	return (uint8_t)stack_phase(stack ? stack : &empty, flags);
 }
 
-struct maker strand_maker(struct live *live, struct state *state, struct strand *strand, const struct event *event)
+static struct maker maker_of(
+	struct state *state, struct strand *strand, const struct event *event, const struct meaning *meaning)
 {
-	const struct meaning *meaning = meaning_find(live, state, strand, event);
 	struct maker maker = {0};
 
 	if (!meaning && event->depth && arrlenu(strand->frames) >= event->depth)
@@ -136,6 +136,11 @@ struct maker strand_maker(struct live *live, struct state *state, struct strand 
 	if (meaning)
 		memcpy(maker.place, meaning->place, sizeof(maker.place));
 	return maker;
+}
+
+struct maker strand_maker(struct live *live, struct state *state, struct strand *strand, const struct event *event)
+{
+	return maker_of(state, strand, event, meaning_find(live, state, strand, event));
 }
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -208,7 +213,7 @@ void operator_take(struct live *live, struct state *state, struct strand *strand
 		range_follow(state, strand, event, meaning);
 		return;
 	}
-	maker = strand_maker(live, state, strand, &event->event);
+	maker = maker_of(state, strand, &event->event, meaning);
 	while (arrlenu(strand->frames) < event->event.depth)
 		arrput(strand->frames, maker);
 	if (!event->event.depth && !state->rank.lite)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <xxhash.h>
 
@@ -315,6 +316,13 @@ const struct replay_counts *replay_counts(const struct replay *replay)
 
 /* --- files ------------------------------------------------------------------------ */
 
+static uint64_t file_bytes(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) ? 0 : (uint64_t)status.st_size;
+}
+
 /* What is known at the end of a file, good or bad. */
 static int result_fill(struct replay_result *result, const struct replay *replay, const struct capture_reader *reader)
 {
@@ -328,7 +336,17 @@ static int result_fill(struct replay_result *result, const struct replay *replay
 	return result->session ? 0 : -ENOMEM;
 }
 
-static int records_feed(struct capture_reader *reader, struct replay *replay)
+/* Who wants to know how far a file was read. */
+struct listener {
+	void (*tell)(void *context, uint64_t done, uint64_t all);
+	void *context;
+	uint64_t file_bytes;
+};
+
+/* So many records are read in some milliseconds. */
+#define TELLING_RECORDS 8192
+
+static int records_feed(struct capture_reader *reader, struct replay *replay, const struct listener *listener)
 {
 	const struct event *record;
 	int state;
@@ -338,6 +356,8 @@ static int records_feed(struct capture_reader *reader, struct replay *replay)
 
 		if (error)
 			return error;
+		if (listener->tell && replay->counts.records % TELLING_RECORDS == 0)
+			listener->tell(listener->context, capture_reader_chunk(reader), listener->file_bytes);
 	}
 	/* Damage is told by the result; what came before it is good. */
 	return state == -EBADMSG ? 0 : state;
@@ -358,6 +378,13 @@ static int capture_begin(struct capture_reader *reader, struct replay *replay)
 
 int replay_file(const char *path, struct model *model, struct replay_result *result)
 {
+	return replay_file_telling(path, model, result, NULL, NULL);
+}
+
+int replay_file_telling(const char *path, struct model *model, struct replay_result *result,
+	void (*tell)(void *context, uint64_t done, uint64_t all), void *context)
+{
+	struct listener listener = {.tell = tell, .context = context};
 	struct capture_reader *reader = NULL;
 	struct replay *replay = NULL;
 	int error, filled;
@@ -366,6 +393,7 @@ int replay_file(const char *path, struct model *model, struct replay_result *res
 	error = capture_reader_open(path, &reader, &result->damage);
 	if (error)
 		goto cleanup;
+	listener.file_bytes = file_bytes(path);
 	result->header = *capture_reader_header(reader);
 	replay = replay_new(model);
 	if (!replay) {
@@ -374,7 +402,7 @@ int replay_file(const char *path, struct model *model, struct replay_result *res
 	}
 	error = capture_begin(reader, replay);
 	if (!error)
-		error = records_feed(reader, replay);
+		error = records_feed(reader, replay, &listener);
 	filled = result_fill(result, replay, reader);
 	error = error ? error : filled;
 	result->complete = result->complete && !error;

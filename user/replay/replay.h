@@ -63,6 +63,10 @@ struct replay_result {
  */
 int replay_file(const char *path, struct model *model, struct replay_result *result);
 
+/* The same; `tell` is called now and then with how many of how many bytes of the file were read. */
+int replay_file_telling(const char *path, struct model *model, struct replay_result *result,
+	void (*tell)(void *context, uint64_t done, uint64_t all), void *context);
+
 void replay_result_clear(struct replay_result *result);
 
 #endif
