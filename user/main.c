@@ -22,6 +22,7 @@ static const struct verb verbs[] = {
 	{"explain", verb_explain, "what stands out in a trace, in words; does it fit elsewhere?"},
 	{"store", verb_store, "put what was traced into the audit store, which one machine or a fleet has"},
 	{"audit", verb_audit, "questions to the audit store: who wastes, who is near the limit, what changed"},
+	{"diff", verb_diff, "what differs between two runs; was a dry run right?"},
 	{"doctor", verb_doctor, "can hdtrace work here, and on this process?"},
 };
 

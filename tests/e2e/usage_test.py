@@ -5,7 +5,7 @@ import subprocess
 
 from harness import COMPLETE, FAILED, PYTHON, TOP, USAGE, check, check_equal, test
 
-VERBS = ("record", "run", "report", "explain", "doctor")
+VERBS = ("record", "run", "report", "explain", "diff", "doctor")
 OPTIONS = {
     "record": ("--pid", "--output", "--duration", "--steps", "--until-oom", "--window", "--level", "--ring-size", "--all-blocks", "--pool-name",
                "--hooks", "--format", "--stats", "--quiet", "--verbose"),
@@ -13,6 +13,7 @@ OPTIONS = {
             "--format", "--stats", "--quiet", "--verbose"),
     "report": ("--output", "--format", "--pool-name", "--empty-users", "--all-blocks"),
     "explain": ("--json", "--device", "--device-memory"),
+    "diff": ("--json", "--dry-run", "--tolerance", "--device"),
     "doctor": ("--pid", "--json"),
 }
 DOCTOR_CHECKS = (r"kernel", r"btf", r"lockdown", r"capabilit", r"paranoid|unprivileged", r"ring|memlock|memory")

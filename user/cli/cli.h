@@ -11,13 +11,14 @@
 #include "report/report.h"
 
 /* Exit status of every verb; `run` gives the command's own unless the trace itself failed. */
-enum exit_status { STATUS_COMPLETE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_LOST = 3 };
+enum exit_status { STATUS_COMPLETE = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_LOST = 3, STATUS_REFUSED = 4 };
 
 /* argv[0] is the verb. Each returns an exit status. */
 int verb_record(int argc, char **argv);
 int verb_run(int argc, char **argv);
 int verb_report(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_diff(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_store(int argc, char **argv);
 int verb_audit(int argc, char **argv);

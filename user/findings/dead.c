@@ -8,6 +8,9 @@
 #include "containers/containers.h"
 #include "words.h"
 
+/* Of the peak that must be saved. PyTorch itself holds a little longer than needed, in checkpoints and hooks. */
+#define DEAD_SHARE 0.02
+
 /* A block that has a release at all, and not right after its last use. */
 static bool is_held_after_use(const struct scene *scene, size_t index)
 {
@@ -71,7 +74,7 @@ void find_dead(struct scene *scene, struct finding **findings)
 	dead_find(scene, &dead);
 	saves = scene_saves(scene, dead.gaps);
 	arrfree(dead.gaps);
-	if (!scene_is_told(scene, dead.bytes) || !scene_is_told(scene, saves)) {
+	if ((double)saves < DEAD_SHARE * (double)scene->peak_bytes || !saves) {
 		tally_free(&dead.lines);
 		return;
 	}

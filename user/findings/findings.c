@@ -74,9 +74,9 @@ static void device_find(
 	find_growth(&scene, findings);
 	find_gradients(&scene, findings);
 	find_logits(&scene, findings);
+	find_optimizer(&scene, findings);
 	find_dead(&scene, findings);
 	find_idle(&scene, findings);
-	find_optimizer(&scene, findings);
 	find_recompute(&scene, findings);
 	find_fragmentation(&scene, findings);
 	find_peak(&scene, findings);

@@ -16,24 +16,9 @@ struct idle_gradients {
 	uint64_t zeroed, freed; /* at any time: set to zero meanwhile; freed before the next backward pass */
 	uint32_t zeroing_stack; /* of an operator that does it, 0: none */
 	struct tally lines;
-	struct gap *gaps;    /* stb_ds */
-	size_t *rows;        /* stb_ds: of the blocks */
-	uint32_t *step_ends; /* stb_ds: in orders, where the first operator behind each step begins */
+	struct gap *gaps; /* stb_ds */
+	size_t *rows;     /* stb_ds: of the blocks */
 };
-
-/* A step that has no end yet ends behind everything. */
-static uint32_t *step_ends_find(const struct scene *scene)
-{
-	const struct rank *rank = scene->rank;
-	uint32_t *ends = NULL;
-
-	for (size_t i = 0; i <= rank->step_count; i++)
-		arrput(ends, (uint32_t)arrlenu(scene->totals));
-	for (size_t i = arrlenu(rank->runs); i > 0; i--)
-		if (rank->runs[i - 1].step)
-			ends[rank->runs[i - 1].step - 1] = rank->runs[i - 1].first_order;
-	return ends;
-}
 
 static bool is_zeroing(const struct rank *rank, const struct operator_run *run)
 {
@@ -90,7 +75,7 @@ static void gradient_follow(const struct scene *scene, const struct block *block
 			continue;
 		}
 		/* Before the step is over nobody can let go of it. */
-		idle = (struct idle){.from = all->step_ends[run->step]};
+		idle = (struct idle){.from = scene->survey->step_ends[run->step]};
 	}
 	idle_end(scene, block, &idle, block->last_order, !block->persistent, all);
 }
@@ -137,7 +122,7 @@ static bool has_buckets(const struct rank *rank)
 
 void find_gradients(struct scene *scene, struct finding **findings)
 {
-	struct idle_gradients all = {.step_ends = step_ends_find(scene)};
+	struct idle_gradients all = {0};
 	struct finding *finding;
 	uint64_t saves;
 
@@ -149,7 +134,6 @@ void find_gradients(struct scene *scene, struct finding **findings)
 	}
 	saves = scene_saves(scene, all.gaps);
 	arrfree(all.gaps);
-	arrfree(all.step_ends);
 	if (!scene_is_told(scene, all.bytes) || !scene_is_told(scene, saves)) {
 		tally_free(&all.lines);
 		arrfree(all.rows);

@@ -26,6 +26,7 @@ void find_optimizer(struct scene *scene, struct finding **findings)
 	struct gap *gaps = NULL;
 	char size[SIZE_TEXT_BYTES], saved[SIZE_TEXT_BYTES];
 	uint64_t bytes = 0, blocks = 0, saves;
+	size_t *rows = NULL;
 
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
 		const struct block *block = &rank->blocks[i];
@@ -34,6 +35,7 @@ void find_optimizer(struct scene *scene, struct finding **findings)
 		if (!is_intermediate(scene, block))
 			continue;
 		arrput(gaps, gap);
+		arrput(rows, i);
 		if (!block_alive_at(block, scene->device->peak_order))
 			continue;
 		bytes += gap.bytes;
@@ -57,7 +59,9 @@ void find_optimizer(struct scene *scene, struct finding **findings)
 				size_format(saved, saves));
 		tally_tell_lines(&lines, scene->survey, finding);
 		finding_number(finding, "blocks", blocks);
+		survey_claim(scene->survey, rows);
 	}
 	tally_free(&lines);
 	arrfree(gaps);
+	arrfree(rows);
 }

@@ -83,11 +83,24 @@ static bool users_are_known(const struct rank *rank)
 	return known;
 }
 
+/* A step that has no end yet ends behind everything. */
+static void step_ends_find(struct survey *survey)
+{
+	const struct rank *rank = survey->rank;
+
+	for (size_t i = 0; i <= rank->step_count; i++)
+		arrput(survey->step_ends, (uint32_t)arrlenu(rank->changes) + 1);
+	for (size_t i = arrlenu(rank->runs); i > 0; i--)
+		if (rank->runs[i - 1].step && rank->runs[i - 1].step <= rank->step_count)
+			survey->step_ends[rank->runs[i - 1].step - 1] = rank->runs[i - 1].first_order;
+}
+
 void survey_open(struct survey *survey, const struct rank *rank)
 {
 	*survey = (struct survey){
 		.rank = rank, .users_known = users_are_known(rank), .surely = rank_complete(rank) && rank->end_json};
 	lines_name(survey);
+	step_ends_find(survey);
 	for (int64_t task = 0; task < rank->task_count; task++)
 		arrput(survey->run_of_task, RUN_NONE);
 	for (size_t i = 0; i < arrlenu(rank->runs); i++)
@@ -104,6 +117,7 @@ void survey_close(struct survey *survey)
 	arrfree(survey->line_of_stack);
 	arrfree(survey->run_of_task);
 	arrfree(survey->claimed);
+	arrfree(survey->step_ends);
 }
 
 const struct operator_run *survey_run(const struct survey *survey, int64_t task)
@@ -125,6 +139,9 @@ uint32_t survey_unused_from(const struct survey *survey, const struct block *blo
 
 	if (!run)
 		run = &survey->rank->runs[block->producer];
+	if (run->phase == PHASE_OPTIMIZER && run->step < arrlenu(survey->step_ends) &&
+		survey->step_ends[run->step] > block->first_order)
+		return survey->step_ends[run->step];
 	return run->last_order >= block->first_order ? run->last_order + 1 : block->first_order + 1;
 }
 

@@ -24,7 +24,8 @@ struct survey {
 	uint32_t *line_of_stack;            /* stb_ds: index into lines, LINE_NONE: the stack is empty */
 	uint32_t line_of_older[CATEGORIES]; /* of blocks that are older than the trace */
 	uint32_t line_none;
-	bool *claimed; /* stb_ds: blocks of which a more telling finding speaks */
+	uint32_t *step_ends; /* stb_ds: in orders, where the first operator behind each step begins */
+	bool *claimed;       /* stb_ds: blocks of which a more telling finding speaks */
 };
 
 #define LINE_NONE UINT32_MAX
@@ -55,7 +56,8 @@ void scene_close(struct scene *scene);
 uint32_t survey_line(const struct survey *survey, const struct block *block);
 /* The run of a task, NULL when it is none. */
 const struct operator_run *survey_run(const struct survey *survey, int64_t task);
-/* From this order on nothing used the block any more. */
+/* From this order on nothing used the block any more. What an optimizer's step used last nobody can let go before its
+ * end. */
 uint32_t survey_unused_from(const struct survey *survey, const struct block *block);
 /* Tasks that a block was held after its last use; 0 for one that stays. */
 uint64_t survey_held_tasks(const struct survey *survey, const struct block *block);

@@ -33,14 +33,6 @@ static int word_columns(const char *text, const char *end)
 	return columns;
 }
 
-static void character_write(FILE *out, const char *from, const char *to, uint32_t code)
-{
-	if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == TEXT_REPLACEMENT)
-		putc('?', out);
-	else
-		fwrite(from, 1, (size_t)(to - from), out);
-}
-
 /* From column `at` on, broken between words; what follows is indented. A word that is too long stays whole. */
 static void wrapped_write(FILE *out, const char *text, int at, int indent)
 {
@@ -60,7 +52,7 @@ static void wrapped_write(FILE *out, const char *text, int at, int indent)
 			const char *from = text;
 			uint32_t code = text_next(&text, end);
 
-			character_write(out, from, text, code);
+			text_write_character(out, from, text, code);
 		}
 		at += columns;
 	}

@@ -25,37 +25,6 @@
 #define NANOSECONDS 1e9
 #define NANOSECONDS_OF_MILLISECOND 1e6
 
-/* Text in exactly (pad) or at most so many columns; the front goes first. Nothing that would move the cursor. */
-static void write_columns(FILE *out, const char *text, int columns, bool pad)
-{
-	const char *end = text + strlen(text), *at = text;
-	int length = 0, skip, written = 0;
-
-	while (at < end) {
-		text_next(&at, end);
-		length++;
-	}
-	skip = length > columns ? length - columns + 1 : 0;
-	if (skip) {
-		fputs("…", out);
-		written = 1;
-	}
-	for (at = text; at < end;) {
-		const char *from = at;
-		uint32_t code = text_next(&at, end);
-
-		if (skip-- > 0)
-			continue;
-		if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == TEXT_REPLACEMENT)
-			putc('?', out);
-		else
-			fwrite(from, 1, (size_t)(at - from), out);
-		written++;
-	}
-	for (; pad && written < columns; written++)
-		putc(' ', out);
-}
-
 /* file:line, in an allocated text. */
 static char *place_of(const struct stack *stack)
 {
@@ -74,7 +43,7 @@ static int write_place(FILE *out, const char *title, const struct stack *stack)
 	if (!place)
 		return -ENOMEM;
 	fprintf(out, "\n  %-10s", title);
-	write_columns(out, place, LINE_COLUMNS, false);
+	text_write_columns(out, place, LINE_COLUMNS, false);
 	free(place);
 	return 0;
 }
@@ -97,13 +66,13 @@ static int write_peak(FILE *out, const struct rank *rank, const struct device *d
 		fprintf(out, ", task %" PRId64, run->task);
 	fprintf(out, ", %s, step %u\n", phase_name(run->phase), run->step);
 	fputs("  operator  ", out);
-	write_columns(out, rank->operator_names[run->name], LINE_COLUMNS, false);
+	text_write_columns(out, rank->operator_names[run->name], LINE_COLUMNS, false);
 	error = write_place(out, "line", &rank->stacks[run->stack]);
 	if (!error && run->forward != RUN_NONE)
 		error = write_place(out, "forward", run_origin(rank, run));
 	if (*run->module) {
 		fputs("\n  module    ", out);
-		write_columns(out, run->module, LINE_COLUMNS, false);
+		text_write_columns(out, run->module, LINE_COLUMNS, false);
 	}
 	putc('\n', out);
 	return error;
@@ -141,9 +110,9 @@ static int write_block(FILE *out, const struct rank *rank, const struct block *b
 		return -ENOMEM;
 	fprintf(out, "  %10s  %-10s  %-14s  ", size_format(size, block->bytes), category_name(block->category),
 		phase_name(block->phase));
-	write_columns(out, rank->operator_names[block->name], NAME_COLUMNS, true);
+	text_write_columns(out, rank->operator_names[block->name], NAME_COLUMNS, true);
 	fputs("  ", out);
-	write_columns(out, place, PLACE_COLUMNS, false);
+	text_write_columns(out, place, PLACE_COLUMNS, false);
 	putc('\n', out);
 	free(place);
 	return 0;
@@ -190,9 +159,9 @@ static int write_exhausted(FILE *out, const struct rank *rank, const struct out_
 	if (exhausted->largest_gap != UINT64_MAX)
 		fprintf(out, "\n  largest free piece in it %s", size_format(gap, exhausted->largest_gap));
 	fputs("\n  ", out);
-	write_columns(out, name ? name : "outside operators", NAME_COLUMNS, false);
+	text_write_columns(out, name ? name : "outside operators", NAME_COLUMNS, false);
 	fputs("  ", out);
-	write_columns(out, place, LINE_COLUMNS - NAME_COLUMNS, false);
+	text_write_columns(out, place, LINE_COLUMNS - NAME_COLUMNS, false);
 	fputs("\nlargest blocks then\n", out);
 	free(place);
 	holders_find(rank, exhausted->device, exhausted->order, &holders);

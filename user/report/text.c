@@ -237,5 +237,40 @@ char *text_of_stack(const struct stack *stack)
 	return array;
 }
 
+void text_write_character(FILE *file, const char *from, const char *to, uint32_t code)
+{
+	if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == TEXT_REPLACEMENT)
+		putc('?', file);
+	else
+		fwrite(from, 1, (size_t)(to - from), file);
+}
+
+void text_write_columns(FILE *file, const char *text, int columns, bool pad)
+{
+	const char *end = text + strlen(text), *at = text;
+	int length = 0, skip, written = 0;
+
+	while (at < end) {
+		text_next(&at, end);
+		length++;
+	}
+	skip = length > columns ? length - columns + 1 : 0;
+	if (skip) {
+		fputs("…", file);
+		written = 1;
+	}
+	for (at = text; at < end;) {
+		const char *from = at;
+		uint32_t code = text_next(&at, end);
+
+		if (skip-- > 0)
+			continue;
+		text_write_character(file, from, at, code);
+		written++;
+	}
+	for (; pad && written < columns; written++)
+		putc(' ', file);
+}
+
 const enum category categories_sorted[CATEGORIES] = {CATEGORY_ACTIVATION, CATEGORY_BUFFER, CATEGORY_GRADIENT,
 	CATEGORY_OPTSTATE, CATEGORY_OTHER, CATEGORY_PARAMETER, CATEGORY_TEMP, CATEGORY_WORKSPACE};

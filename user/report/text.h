@@ -3,6 +3,7 @@
 #ifndef HDTRACE_REPORT_TEXT_H
 #define HDTRACE_REPORT_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +39,11 @@ char *text_append_escaped(char *array, uint32_t code);
  * one of its parts for a reader is replaced: '|' by '_', line breaks by spaces, ';' before Line: and Function: by ','.
  */
 char *text_of_stack(const struct stack *stack);
+
+/* A character for a terminal, `from` to `to` being its bytes: nothing that would move the cursor. */
+void text_write_character(FILE *file, const char *from, const char *to, uint32_t code);
+/* Text in exactly (pad) or at most so many columns; the front goes first. */
+void text_write_columns(FILE *file, const char *text, int columns, bool pad);
 
 /* Categories in the order of their names. */
 extern const enum category categories_sorted[CATEGORIES];
