@@ -24,7 +24,7 @@ endif
 PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3 libcurl
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
-ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS)
+ALL_CFLAGS = $(BASE_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DHDTRACE_VERSION='"$(VERSION)"' $(WARNINGS) -fstack-protector-strong \
 	-Iinclude -Iuser -isystem $(BUILD) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lZydis -lZycore -lstdc++ -lm
@@ -46,8 +46,10 @@ help:
 	@echo 'make check           set up and run every test; CHECKS="unit lint" only these'
 	@echo 'make bench           measure overhead and report speed'
 	@echo 'make install         install under $$(DESTDIR)$$(PREFIX) (now $(PREFIX))'
+	@echo 'make deb             a Debian package, under $(BUILD)/deb'
+	@echo 'make static          one program for machines without the libraries, $(BUILD)/hdtrace-static'
 	@echo 'make clean           remove what was built; make distclean: the test roots too (docs/testing.md)'
-	@echo 'make unit sanitize fuzz e2e e2e-sanitize check-build check-bpf check-docs check-install check-format lint'
+	@echo 'make unit sanitize fuzz e2e e2e-sanitize check-build check-bpf check-docs check-install check-package check-format lint'
 	@echo '                     one part of the checks; make e2e MATCH=NAME: only the tests named so'
 	@echo 'make format          lay out the sources as .clang-format says'
 	@echo 'make compile_commands.json'
@@ -108,7 +110,7 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(call say,BPF)$(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall -Wextra -Wno-unused-parameter \
 		$(if $(filter 1,$(WERROR)),-Werror) -Iinclude -Ivmlinux -I/usr/include/$(shell uname -m)-linux-gnu \
-		-MMD -MP -MT $@ -c -o $@ $<
+		-ffile-prefix-map=$(CURDIR)=. -MMD -MP -MT $@ -c -o $@ $<
 
 $(BUILD)/hdtrace.bpf.o: $(BPF_OBJECTS)
 	$(call say,BPFLINK)$(BPFTOOL) gen object $@ $^
@@ -120,6 +122,10 @@ $(SKELETON): $(BUILD)/hdtrace.bpf.o
 
 include tests/tests.mk
 
+# --- packages ----------------------------------------------------------------
+
+include packaging/packaging.mk
+
 # --- the rest ----------------------------------------------------------------
 
 demo:
@@ -130,6 +136,7 @@ demo:
 install: all
 	install -D -m 755 $(BUILD)/hdtrace $(DESTDIR)$(PREFIX)/sbin/hdtrace
 	install -D -m 644 docs/hdtrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/hdtrace.8
+	sed -i 's|/usr/local/|$(PREFIX)/|' $(DESTDIR)$(PREFIX)/share/man/man8/hdtrace.8
 	install -D -m 644 packaging/hdtrace.bash-completion $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hdtrace
 	install -D -m 644 docs/report.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/report.schema.json
 	install -D -m 644 docs/top.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/top.schema.json

@@ -77,7 +77,7 @@ bench: all $(BENCH_PROGRAMS)
 
 # --- check: everything, as a stranger would meet it -------------------------------
 
-SCRIPTS := scripts/demo scripts/setup .ci/run tests/unit/run tests/fuzz/run tests/check
+SCRIPTS := scripts/demo scripts/setup scripts/package scripts/static-licences .ci/run tests/unit/run tests/fuzz/run tests/check
 
 check-docs:
 	@mandoc -T lint -W warning docs/hdtrace.8
@@ -111,10 +111,16 @@ check-install: all
 		{ echo "$$extra files were installed, want $(words $(INSTALLED))" >&2; exit 1; }
 	@echo "$(words $(INSTALLED)) files are installed, no other"
 
-CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install e2e e2e-sanitize
+# What is handed out: built, looked at, installed, used, removed.
+check-package: all
+	@$(MAKE) --no-print-directory deb static >/dev/null
+	@HDTRACE_BUILD='$(abspath $(BUILD))' $(PYTHON) tests/e2e/run.py --tests tests/package --hdtrace $(BUILD)/hdtrace \
+		--work $(BUILD)/package $(if $(MATCH),-k '$(MATCH)')
+
+CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install check-package e2e e2e-sanitize
 
 # Other versions of PyTorch and CPython; where one cannot be made, its tests say that they are skipped.
-ROOTS := cuda latest python39 clickhouse
+ROOTS := cuda latest python39 clickhouse plain
 
 roots:
 	@for root in $(ROOTS); do scripts/test-root $$root >/dev/null || true; done
@@ -125,4 +131,4 @@ check:
 	+@$(MAKE) --no-print-directory roots
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: programs roots unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install
+.PHONY: programs roots unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install check-package

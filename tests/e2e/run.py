@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Run the end-to-end tests: real jobs under hdtrace, against the reference.
 
-    run.py [-k PATTERN] [--list] [--jobs N] [--hdtrace PATH] [--work DIR] [--keep]
+    run.py [-k PATTERN] [--list] [--jobs N] [--tests DIR] [--hdtrace PATH] [--work DIR] [--keep]
 
-Finds tests in *_test.py beside this file and runs them, N at a time, each in a
+Finds tests in *_test.py beside this file or in DIR and runs them, N at a time, each in a
 process group and a folder of its own: those of this machine first, those of a
 root when it is there, and those marked `alone` at last, one by one. Prints a
 line a test, and at the end `N passed, N failed, N skipped`. Folders of failed
@@ -38,8 +38,9 @@ def matches(test, patterns):
                                for pattern in patterns)
 
 
-def find_tests(patterns):
-    for path in sorted(glob.glob(os.path.join(HERE, "*_test.py"))):
+def find_tests(folder, patterns):
+    sys.path.insert(0, folder)
+    for path in sorted(glob.glob(os.path.join(folder, "*_test.py"))):
         importlib.import_module(os.path.splitext(os.path.basename(path))[0])
     return [test for test in harness.REGISTERED if matches(test, patterns)]
 
@@ -233,6 +234,7 @@ def parse_arguments():
                              "may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the tests")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many tests run at a time (1)")
+    parser.add_argument("--tests", default=HERE, metavar="DIR", help="where the tests are")
     parser.add_argument("--hdtrace", default=os.path.join(harness.TOP, "build", "hdtrace"), metavar="PATH")
     parser.add_argument("--work", default=os.path.join(harness.TOP, "build", "e2e"), metavar="DIR",
                         help="where the tests' folders are made")
@@ -244,7 +246,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    tests = find_tests(options.match)
+    tests = find_tests(os.path.abspath(options.tests), options.match)
     if options.list:
         print("\n".join(test.name for test in tests))
         return 0
