@@ -133,6 +133,11 @@ demo:
 	@$(MAKE) --no-print-directory all
 	@scripts/demo $(BUILD)/hdtrace
 
+# Files of the agent, as far as there are any: FOLDER:PATTERN in packaging/agent/. A folder with a slash is outside of PREFIX.
+AGENT_FILES := lib/systemd/system:*.service /etc/hdtrace:*.conf share/hdtrace/prometheus:*.yml share/hdtrace/grafana:*.json
+agent_files = $(wildcard packaging/agent/$(lastword $(subst :, ,$(1))))
+agent_folder = $(DESTDIR)$(if $(filter /%,$(1)),,$(PREFIX)/)$(firstword $(subst :, ,$(1)))
+
 install: all
 	install -D -m 755 $(BUILD)/hdtrace $(DESTDIR)$(PREFIX)/sbin/hdtrace
 	install -D -m 644 docs/hdtrace.8 $(DESTDIR)$(PREFIX)/share/man/man8/hdtrace.8
@@ -142,6 +147,8 @@ install: all
 	install -D -m 644 docs/top.schema.json $(DESTDIR)$(PREFIX)/share/hdtrace/top.schema.json
 	install -d $(DESTDIR)$(PREFIX)/share/hdtrace/queries
 	install -m 644 queries/*.sql $(DESTDIR)$(PREFIX)/share/hdtrace/queries
+	$(foreach place,$(AGENT_FILES),$(if $(call agent_files,$(place)),install -D -m 644 -t $(call agent_folder,$(place)) \
+		$(call agent_files,$(place)) &&)) true
 
 clean:
 	@rm -rf $(BUILD) compile_commands.json

@@ -115,7 +115,7 @@ check-install: all
 check-package: all
 	@$(MAKE) --no-print-directory deb static >/dev/null
 	@HDTRACE_BUILD='$(abspath $(BUILD))' $(PYTHON) tests/e2e/run.py --tests tests/package --hdtrace $(BUILD)/hdtrace \
-		--work $(BUILD)/package $(if $(MATCH),-k '$(MATCH)')
+		--work $(BUILD)/package --jobs $(JOBS) $(if $(MATCH),-k '$(MATCH)')
 
 CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install check-package e2e e2e-sanitize
 

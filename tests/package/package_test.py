@@ -8,7 +8,7 @@ import subprocess
 
 import jsonschema
 
-from harness import COMPLETE, TEST_ROOT, TOP, check, check_equal, provide_root, skip, test
+from harness import COMPLETE, PYTHON, TEST_ROOT, TOP, check, check_equal, program_path, skip, test
 
 BUILD = os.environ["HDTRACE_BUILD"]
 DEBS = os.path.join(BUILD, "deb")
@@ -42,7 +42,8 @@ def files_of(folder):
 
 def check_traced(context, run, schema):
     """A program, started by `run`, traces a job of this machine; the program of this tree makes the same of it."""
-    job = context.trained("loop", "--pause", "0.01")
+    job = context.start(PYTHON, program_path("loop"))
+    context.wait_steps(job, 2)
     process = run("-p", str(job.pid), "--steps", "3", "-o", context.path("out"))
     check_equal(process.code, COMPLETE, f"exit code of {process}")
     job.check_alive()
@@ -100,13 +101,10 @@ def test_programs_are_hardened(context):
     check(re.search(r"Type: +DYN", output_of("readelf", "-hW", STATIC)), "the static program is no PIE")
 
 
-@test(timeout=300)
+@test(root="plain", timeout=300)
 def test_package_is_installed_used_and_purged(context):
     root = context.path("root")
-    made, code, reason = provide_root("plain")
-    if code:
-        skip(reason)
-    output_of("cp", "-a", "--reflink=auto", made, root)
+    output_of("cp", "-a", "--reflink=auto", context.root, root)
     package, _ = package_path()
     shutil.copy(package, context.path("hdtrace.deb"))
     with open(os.path.join(root, "etc/apt/sources.list"), encoding="utf-8") as source:

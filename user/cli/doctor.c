@@ -31,8 +31,9 @@
 #define KERNEL_MAJOR 6 /* uprobe_multi came with 6.6 */
 #define KERNEL_MINOR 6
 #define TEST_RING_SIZE (1u << 20)
-#define NAME_COLUMNS 22          /* CAP_CHECKPOINT_RESTORE */
-#define KIB_FOR_RING (256 << 10) /* the default ring four times over */
+#define NAME_COLUMNS 22                   /* CAP_CHECKPOINT_RESTORE */
+#define KIB_FOR_RING (256 << 10)          /* the default ring four times over */
+#define INITIAL_PID_NAMESPACE 0xeffffffcu /* PROC_PID_INIT_INO of the kernel's linux/proc_ns.h */
 
 enum verdict { GOOD, NOTE, BAD };
 
@@ -144,6 +145,17 @@ static void check_capabilities(struct doctor *doctor)
 			needed[index].name,
 			geteuid() ? "run hdtrace as root (sudo)" : "give it to this container or service",
 			"capability to %s", needed[index].why);
+}
+
+/* The kernel's programs know processes by the numbers that they have outside of any container. */
+static void check_pid_namespace(struct doctor *doctor)
+{
+	struct stat status;
+	bool inside = !stat("/proc/self/ns/pid", &status) && status.st_ino != INITIAL_PID_NAMESPACE;
+
+	check_add(doctor, inside ? BAD : GOOD, "process ids",
+		"start this container with the pid namespace of the host (hostPID: true, --pid=host)", "%s",
+		inside ? "those of a container, in which no job can be told" : "those of this machine");
 }
 
 static void check_paranoia(struct doctor *doctor)
@@ -500,6 +512,7 @@ int verb_doctor(int argc, char **argv)
 	check_btf(&doctor);
 	check_lockdown(&doctor);
 	check_capabilities(&doctor);
+	check_pid_namespace(&doctor);
 	check_paranoia(&doctor);
 	check_programs(&doctor);
 	check_memory(&doctor);

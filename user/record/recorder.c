@@ -363,7 +363,9 @@ static const char *open_advice(int error)
 		return "this is a thread, give the pid of its process";
 	case EPERM:
 	case EACCES:
-		return "no permission; run hdtrace as root (sudo)";
+		return geteuid() ? "no permission; run hdtrace as root (sudo)"
+		                 : "no permission, though this is root; `hdtrace doctor` tells which capability is "
+		                   "missing";
 	case EDEADLK:
 		return "this is hdtrace itself";
 	case ENOEXEC:

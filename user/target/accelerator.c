@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 
 #include <hdtrace/event.h>
 
@@ -52,9 +53,15 @@ static bool nvml_find(void *library, struct nvml *nvml)
 	return nvml->init && nvml->shutdown && nvml->count && nvml->device && nvml->memory;
 }
 
+/* A static program was started without a loader; a library would bring a C library of its own. */
+static bool libraries_load(void)
+{
+	return getauxval(AT_BASE);
+}
+
 static uint64_t nvidia_bytes(void)
 {
-	void *library = dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL), *device;
+	void *library = libraries_load() ? dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL) : NULL, *device;
 	struct sizes sizes = {0};
 	struct nvml_memory memory;
 	unsigned int count = 0;
