@@ -190,4 +190,4 @@ compile_commands.json: $(FLAGS) $(LISTED)
 
 .PHONY: all bpf help demo install clean distclean format check-format lint lint-run always
 .DELETE_ON_ERROR:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) \( -name sources -o -name deb \) -prune -o -name '*.d' -print 2>/dev/null)

@@ -149,5 +149,5 @@ def test_static_program_works_where_nothing_else_is(context):
 def test_licences_of_all_that_is_linked_come_with_the_static_program(context):
     with open(STATIC + ".licences", encoding="utf-8") as source:
         heads = re.findall(r"^== (.*)", source.read(), re.M)
-    for word in ("hdtrace", "zydis", "libbpf-dev", "libelf-dev", "libc6-dev", "libstb-dev"):
+    for word in ("hdtrace", "zydis", "curl", "libssl-dev", "libbpf-dev", "libelf-dev", "libc6-dev", "libstb-dev"):
         check(any(word in head for head in heads), f"no licence of {word} among {heads}")
