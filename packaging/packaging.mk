@@ -33,9 +33,9 @@ $(BUILD)/static/libZydis.a: $(ZYDIS_OBJECTS)
 	$(call say,AR)rm -f $@ && ar rcs $@ $^
 
 # Its configuration is that of this machine; what it said is in the log beside it.
-$(BUILD)/static/libcurl.a:
-	@mkdir -p $(BUILD)/static/curl
-	$(call say,CURL)cd $(BUILD)/static/curl && { $(CURDIR)/$(CURL)/configure CC='$(CC)' CFLAGS='-O2 -fPIE' $(CURL_OPTIONS) && \
+$(BUILD)/static/libcurl.a: packaging/packaging.mk
+	@rm -rf $(BUILD)/static/curl && mkdir -p $(BUILD)/static/curl
+	$(call say,CURL)cd $(BUILD)/static/curl && { $(CURDIR)/$(CURL)/configure CC='$(CC)' CFLAGS='-O2 -fPIE -ffile-prefix-map=$(CURDIR)=.' $(CURL_OPTIONS) && \
 		$(MAKE) -j$(JOBS) -C lib libcurl.la; } >log 2>&1 || { tail -n 20 log >&2; exit 1; }
 	@cp $(BUILD)/static/curl/lib/.libs/libcurl.a $@
 

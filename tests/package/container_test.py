@@ -3,7 +3,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 
 import kubernetes.client.models as models
@@ -73,9 +72,9 @@ def image_make(root):
         word, _, rest = step.partition(" ")
         if word == "COPY":
             source, target = rest.replace("--from=build ", "").split()
-            source = source.replace("/hdtrace/build", BUILD)
+            source = source.replace("/hdtrace/build", BUILD).replace("/hdtrace/", TOP + "/")
             os.makedirs(os.path.dirname(root + target), exist_ok=True)
-            shutil.copy(source, root + target)
+            subprocess.run(["cp", "-r", source, root + target], check=True)
         elif word == "RUN":
             subprocess.run(["chroot", root, *json.loads(rest)], check=True)
         elif word == "ENV":
@@ -147,6 +146,8 @@ def test_container_traces_with_what_the_manifest_allows(context):
         skip(f"runc cannot start containers here: {held.err.strip()}")
     check("held" in held.out, held)
     contained(context, folder, spec, [*entry, "doctor"]).check_code(COMPLETE)
+    listed = contained(context, folder, spec, [*entry, "audit"])
+    check("headroom" in listed.out, f"the queries of hdtrace audit: {listed}")
     job = context.start("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", PYTHON, "-c",
                         open(program_path("loop"), encoding="utf-8").read())
     context.wait_steps(job, 2)
