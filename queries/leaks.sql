@@ -32,10 +32,10 @@ FROM (
     GROUP BY job, user, run, rank
   )
   WHERE n >= (SELECT steps FROM parameter) AND n * sxx > sx * sx AND n * syy > sy * sy
-) LEFT JOIN (
+) AS seen LEFT JOIN (
   SELECT run, rank, argMax(finding_line, finding_bytes) AS leaking_line
   FROM (SELECT run, rank, line AS finding_line, bytes AS finding_bytes FROM findings WHERE kind = 'growth')
   GROUP BY run, rank
-) USING (run, rank)
+) AS told USING (run, rank)
 WHERE slope > 0 AND fit >= (SELECT straight FROM parameter) / 100.0 AND n * slope >= (SELECT bytes FROM parameter)
 ORDER BY growth_bytes_per_step DESC, job, run, rank

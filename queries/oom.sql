@@ -16,7 +16,7 @@ FROM (
     AND ((SELECT job FROM parameter) = '' OR job = (SELECT job FROM parameter))
     AND ((SELECT user FROM parameter) = '' OR user = (SELECT user FROM parameter))
     AND ((SELECT model FROM parameter) = '' OR model = (SELECT model FROM parameter))
-) LEFT JOIN (
+) AS seen LEFT JOIN (
   SELECT run, rank, device, time, microsecond,
     max(CASE WHEN kind = 'line' AND place = 0 THEN name ELSE '' END) AS holding_line,
     max(CASE WHEN kind = 'line' AND place = 0 THEN bytes ELSE 0 END) AS holding_line_bytes,
@@ -27,5 +27,5 @@ FROM (
   FROM holders
   WHERE moment = 'out_of_memory' AND time >= (SELECT since FROM parameter) AND time < (SELECT until FROM parameter)
   GROUP BY run, rank, device, time, microsecond
-) USING (run, rank, device, time, microsecond)
+) AS told USING (run, rank, device, time, microsecond)
 ORDER BY time DESC, microsecond DESC, run, rank, device

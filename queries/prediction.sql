@@ -10,9 +10,9 @@ FROM (
   FROM periods
   WHERE start_time >= (SELECT since FROM parameter) AND start_time < (SELECT until FROM parameter)
   GROUP BY job, version, rank
-) INNER JOIN (
+) AS seen INNER JOIN (
   SELECT job, rank, version AS predicted_version, peak_bytes AS predicted_bytes FROM predictions WHERE peak_bytes > 0
-) USING (job, rank)
+) AS told USING (job, rank)
 WHERE (predicted_version = '' OR predicted_version = version)
   AND abs(100.0 * (actual_bytes - predicted_bytes) / predicted_bytes) > (SELECT percent FROM parameter)
 ORDER BY more_percent DESC, job, version, rank

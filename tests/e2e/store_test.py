@@ -9,11 +9,11 @@ import threading
 import time
 
 from clickhouse import Disturber, Server
-from harness import COMPLETE, FAILED, PYTHON, USAGE, Report, check, check_equal, program_path, test, wait_until
+from harness import COMPLETE, FAILED, PYTHON, USAGE, Failure, Report, check, check_equal, program_path, test, wait_until
 from segment_test import SETTINGS, lines_of
 
 GIGABYTE = 1 << 30
-KILLED_ADDS = 5
+KILLS = 5
 
 
 def store(context, action, *arguments, wanted=(COMPLETE,), url, timeout=60):
@@ -263,22 +263,26 @@ def test_server_that_is_killed_gone_full_or_deaf_loses_and_doubles_nothing(conte
 
 def kill_and_add(server, adding, url, patient):
     """The server is killed at random moments while records come, and started again."""
-    moments, over = random.Random(5), threading.Event()
+    moments, kills, failures = random.Random(5), [], []
 
     def killer():
-        while not over.is_set():
-            time.sleep(moments.random() * 0.4)
-            server.kill()
-            time.sleep(moments.random() * 0.2)
-            server.start()
+        try:
+            while len(kills) < KILLS:
+                time.sleep(moments.random() * 0.5)
+                server.kill()
+                kills.append(time.monotonic())
+                time.sleep(moments.random() * 0.2)
+                server.start()
+        except Failure as failure:
+            failures.append(failure)
     thread = threading.Thread(target=killer)
     thread.start()
     try:
-        for _ in range(KILLED_ADDS):
+        while thread.is_alive():
             adding.add(url, *patient)
     finally:
-        over.set()
         thread.join()
+    check(not failures, "the server could not be started again:", failures)
 
 
 def deaf_server(context, server, adding, patient):

@@ -16,7 +16,9 @@
 #include "store/spool.h"
 
 #define PAUSE_FIRST 0.1
+/* The longest pause; who has little patience tries at least so many times in it. */
 #define PAUSE_MAX 30.0
+#define TRIES_MIN 20
 #define PAUSE_SLICE 0.1
 /* Rows of one table are put together into requests of this size: a server likes few. */
 #define GROUP_BYTES (4u << 20)
@@ -57,17 +59,22 @@ static void wait_about(const struct drain *drain, double seconds)
 	}
 }
 
+static double smaller(double one, double other)
+{
+	return one < other ? one : other;
+}
+
 static int put_patiently(struct drain *drain, const struct batch *batch)
 {
-	double pause = PAUSE_FIRST;
+	double pause = PAUSE_FIRST, longest = smaller(PAUSE_MAX, drain->options->patience_seconds / TRIES_MIN);
 	int error;
 
 	while ((error = store_put(drain->store, batch)) == -EAGAIN || error == -ENOSPC) {
-		if (is_stopped(drain) || clock_seconds() + pause > drain->deadline)
+		if (is_stopped(drain) || clock_seconds() >= drain->deadline)
 			return error;
 		drain->result->tries++;
-		wait_about(drain, pause);
-		pause = pause * 2 < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
+		wait_about(drain, smaller(pause, longest));
+		pause = smaller(pause * 2, PAUSE_MAX);
 	}
 	/* It works: the next failure has all the time again. */
 	drain->deadline = clock_seconds() + drain->options->patience_seconds;

@@ -137,8 +137,8 @@ static void clickhouse_view(char ***statements, const struct table *table)
 
 	if (table->of_run)
 		add(statements,
-			"CREATE VIEW IF NOT EXISTS %ss AS SELECT %s FROM (SELECT * FROM %s FINAL) ANY LEFT JOIN "
-			"(SELECT run, job, user, model, version FROM run FINAL) USING (run)",
+			"CREATE VIEW IF NOT EXISTS %ss AS SELECT %s FROM (SELECT * FROM %s FINAL) AS f ANY LEFT JOIN "
+			"(SELECT run, job, user, model, version FROM run FINAL) AS r USING (run)",
 			table->name, columns, table->name);
 	else
 		add(statements, "CREATE VIEW IF NOT EXISTS %ss AS SELECT %s FROM %s FINAL", table->name, columns,
