@@ -21,7 +21,7 @@ ifeq ($(V),0)
   say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
 endif
 
-PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3 libcurl
+PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3 libcurl libmicrohttpd inih
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = $(BASE_CFLAGS) $(CPPFLAGS) $(CFLAGS)

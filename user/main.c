@@ -18,6 +18,7 @@ static const struct verb verbs[] = {
 	{"record", verb_record, "trace running processes: -p PID (the verb may be left out)"},
 	{"run", verb_run, "start a command and trace it from its first instruction"},
 	{"top", verb_top, "watch what running processes hold: -p PID"},
+	{"agent", verb_agent, "follow all training processes of this machine: metrics, records, captures"},
 	{"report", verb_report, "make the reports of a capture again"},
 	{"explain", verb_explain, "what stands out in a trace, in words; does it fit elsewhere?"},
 	{"store", verb_store, "put what was traced into the audit store, which one machine or a fleet has"},

@@ -14,6 +14,7 @@ OPTIONS = {
     "report": ("--output", "--format", "--pool-name", "--empty-users", "--all-blocks"),
     "explain": ("--json", "--device", "--device-memory"),
     "diff": ("--json", "--dry-run", "--tolerance", "--device"),
+    "agent": ("--config", "--check", "--port-file"),
     "doctor": ("--pid", "--json"),
 }
 DOCTOR_CHECKS = (r"kernel", r"btf", r"lockdown", r"capabilit", r"paranoid|unprivileged", r"ring|memlock|memory")

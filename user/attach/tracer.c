@@ -24,6 +24,11 @@
 #define LOG_BYTES 2048
 #define FD_PATH_MAX 32
 
+/* Hook descriptions that nobody has any more. */
+struct hook_range {
+	uint32_t first, count;
+};
+
 struct tracer {
 	struct tracer_options options;
 	struct hdtrace_bpf *skeleton;
@@ -31,6 +36,7 @@ struct tracer {
 	struct bpf_link **links; /* stb_ds; NULL where detached */
 	struct detacher *detacher;
 	uint32_t hook_count;
+	struct hook_range *free_hooks; /* stb_ds: below hook_count */
 	int statistics_fd;
 };
 
@@ -189,6 +195,7 @@ void tracer_close(struct tracer *tracer)
 		tracer_detach(tracer, link);
 	detacher_free(tracer->detacher);
 	arrfree(tracer->links);
+	arrfree(tracer->free_hooks);
 	ring_buffer__free(tracer->ring);
 	if (tracer->statistics_fd >= 0)
 		close(tracer->statistics_fd);
@@ -208,21 +215,71 @@ int tracer_read(struct tracer *tracer)
 	return count < 0 ? count : 0;
 }
 
+/* Reserve a run of descriptions, where one was given back if there is room: the first place, or -ENOSPC. */
+static int hooks_find(struct tracer *tracer, size_t count)
+{
+	uint32_t first = tracer->hook_count;
+
+	for (size_t index = 0; index < arrlenu(tracer->free_hooks); index++) {
+		struct hook_range *range = &tracer->free_hooks[index];
+
+		if (range->count < count)
+			continue;
+		first = range->first;
+		range->first += (uint32_t)count;
+		range->count -= (uint32_t)count;
+		if (!range->count)
+			arrdelswap(tracer->free_hooks, index);
+		return (int)first;
+	}
+	if (count > PROGRAM_HOOKS_MAX - first)
+		return -ENOSPC;
+	tracer->hook_count += (uint32_t)count;
+	return (int)first;
+}
+
 int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count)
 {
 	int map = bpf_map__fd(tracer->skeleton->maps.hooks);
-	uint32_t first = tracer->hook_count;
+	int first = hooks_find(tracer, count);
 
-	if (count > PROGRAM_HOOKS_MAX - first)
-		return -ENOSPC;
+	if (first < 0)
+		return first;
 	for (size_t index = 0; index < count; index++) {
-		uint32_t key = first + (uint32_t)index;
+		uint32_t key = (uint32_t)first + (uint32_t)index;
 
-		if (bpf_map_update_elem(map, &key, &descriptions[index], BPF_ANY))
-			return -errno;
+		if (bpf_map_update_elem(map, &key, &descriptions[index], BPF_ANY)) {
+			int error = -errno;
+
+			tracer_hooks_remove(tracer, first, count);
+			return error;
+		}
 	}
-	tracer->hook_count += (uint32_t)count;
-	return (int)first;
+	return first;
+}
+
+void tracer_hooks_remove(struct tracer *tracer, int first, size_t count)
+{
+	struct hook_range range = {(uint32_t)first, (uint32_t)count};
+
+	if (first >= 0 && count)
+		arrput(tracer->free_hooks, range);
+}
+
+int tracer_target_reset(struct tracer *tracer, uint32_t target)
+{
+	int cpus = libbpf_num_possible_cpus(), error = 0;
+	struct event_counters *values;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skeleton->maps.counters), &target, values, BPF_ANY))
+		error = -errno;
+	free(values);
+	return error;
 }
 
 int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings)

@@ -48,7 +48,11 @@ int tracer_read(struct tracer *tracer);
 
 /* Reserve `count` hook descriptions; returns the index of the first, or -ENOSPC. */
 int tracer_hooks_add(struct tracer *tracer, const struct hook_description *descriptions, size_t count);
+/* No probe has them any more: their places are others'. */
+void tracer_hooks_remove(struct tracer *tracer, int first, size_t count);
 
+/* What was counted of a target is forgotten: its place becomes another's. */
+int tracer_target_reset(struct tracer *tracer, uint32_t target);
 int tracer_target_set(struct tracer *tracer, uint32_t target, const struct target_settings *settings);
 
 /* Tell the programs what is known of a communicator of a target. */

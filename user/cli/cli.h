@@ -23,6 +23,7 @@ int verb_doctor(int argc, char **argv);
 int verb_store(int argc, char **argv);
 int verb_audit(int argc, char **argv);
 int verb_top(int argc, char **argv);
+int verb_agent(int argc, char **argv);
 
 /* The capture's name in an output folder. */
 #define CAPTURE_NAME "capture.hdt"

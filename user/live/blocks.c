@@ -62,6 +62,8 @@ static uint64_t argument_key(struct state *state, const struct tensor_argument *
 
 static void peak_raise(struct live_device *device, uint64_t time_ns)
 {
+	if (device->bytes > device->next_peak_bytes)
+		device->next_peak_bytes = device->bytes;
 	if (device->bytes <= device->peak_bytes)
 		return;
 	device->peak_bytes = device->bytes;
@@ -499,6 +501,8 @@ void blocks_refresh(struct state *state)
 	for (size_t i = 0; i < rank->device_count; i++) {
 		struct live_device *device = &rank->devices[i];
 
+		device->look_peak_bytes = device->next_peak_bytes;
+		device->next_peak_bytes = device->bytes;
 		rest_fill(device->category_bytes, LIVE_CATEGORIES, device->bytes);
 		rest_fill(device->phase_bytes, LIVE_PHASES, device->bytes);
 		device->idle_bytes = device->idle_blocks = told ? 0 : LIVE_UNKNOWN;

@@ -53,6 +53,8 @@ struct live_device {
 	bool has_totals; /* its allocator told its own totals: `bytes` is that, and `reserved` is known */
 
 	uint64_t bytes, peak_bytes, peak_time_ns; /* the peak: since the target is traced */
+	uint64_t look_peak_bytes,
+		next_peak_bytes; /* the highest between the last two calls of live_refresh, and since */
 	uint64_t reserved_bytes, reserved_peak_bytes;
 	uint64_t size_bytes; /* of the device, LIVE_UNKNOWN: live_device_size was not called */
 	/* What drivers gave since the target is traced, to whomever. */

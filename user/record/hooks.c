@@ -94,6 +94,12 @@ int operators_probe(struct session *session, struct target *target, const struct
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);
+	if (*first == -ENOSPC && session->options->stay) {
+		libraries_reclaim(session);
+		library = torch_of(session, target);
+		first = &library->first_hook[target->hook_set];
+		*first = tracer_hooks_add(session->tracer, set->hooks, count);
+	}
 	if (*first < 0)
 		return *first;
 	cookies = malloc(2 * count * sizeof(*cookies));

@@ -16,6 +16,9 @@
 #include "probe/device_calls.h"
 #include "probe/library_calls.h"
 
+/* Plans that a recording that stays has of files which nobody may map any more. */
+#define LIBRARIES_KEPT 64
+
 /* --- libraries ------------------------------------------------------------------ */
 
 void findings_tell(const struct session *session, struct library_plan *plan, const char *path)
@@ -33,35 +36,73 @@ void findings_tell(const struct session *session, struct library_plan *plan, con
 	}
 }
 
-/* The plan for a mapped file, made once for each inode; `found` is valid until the next call. */
-static int library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role,
-	struct planned_library **found)
+static int64_t changed_ns(const struct stat *status)
 {
-	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
-	int fd, error;
+	return status->st_ctim.tv_sec * 1000000000 + status->st_ctim.tv_nsec;
+}
 
+/* Numbers of inodes are given out again: is it still the file that was planned? */
+static bool library_is_same(const struct planned_library *library, const struct stat *status)
+{
+	return library->size == status->st_size && library->changed_ns == changed_ns(status);
+}
+
+static struct planned_library *library_known(struct session *session, const struct mapped_file *file)
+{
 	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		if (session->libraries[index].device == file->device &&
-			session->libraries[index].inode == file->inode) {
-			*found = &session->libraries[index];
-			return 0;
-		}
-	*found = NULL;
+		if (session->libraries[index].device == file->device && session->libraries[index].inode == file->inode)
+			return &session->libraries[index];
+	return NULL;
+}
+
+static int library_plan_new(struct session *session, int fd, enum library_role role, struct planned_library library,
+	struct planned_library **new)
+{
+	int error;
+
+	if (session->options->stay && arrlen(session->libraries) > LIBRARIES_KEPT)
+		libraries_reclaim(session);
 	library.plan = calloc(1, sizeof(*library.plan));
 	if (!library.plan)
 		return -ENOMEM;
-	fd = mapped_file_open(pid, file);
-	error = fd < 0 ? fd : library_plan_make(fd, role, library.plan);
-	if (fd >= 0)
-		close(fd);
+	error = library_plan_make(fd, role, library.plan);
 	if (error) {
 		library_plan_free(library.plan);
 		free(library.plan);
 		return error;
 	}
 	arrput(session->libraries, library);
-	*found = &arrlast(session->libraries);
+	*new = &arrlast(session->libraries);
 	return 0;
+}
+
+/* The plan for a mapped file, made once for each inode; `found` is valid until the next call. */
+static int library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role,
+	struct planned_library **found)
+{
+	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
+	struct stat status;
+	int fd = mapped_file_open(pid, file), error;
+
+	*found = NULL;
+	if (fd < 0)
+		return fd;
+	error = fstat(fd, &status) ? -errno : 0;
+	if (error)
+		goto cleanup;
+	*found = library_known(session, file);
+	if (*found && library_is_same(*found, &status))
+		goto cleanup;
+	/* Targets of the older file still have its plan; nobody else finds it. */
+	if (*found)
+		(*found)->device = (*found)->inode = 0;
+	library.size = status.st_size;
+	library.changed_ns = changed_ns(&status);
+	*found = NULL;
+	error = library_plan_new(session, fd, role, library, found);
+cleanup:
+	close(fd);
+	return error;
 }
 
 static int library_take(
@@ -197,7 +238,7 @@ static int point_cookie(
 	struct session *session, struct target *target, const struct plan_point *point, uint64_t *cookie)
 {
 	struct hook_description description = point->description;
-	int name = 0, hook = 0;
+	int name = 0, hook;
 
 	if (point->name)
 		name = target_name_add(session, target, point->name, 0);
@@ -209,12 +250,14 @@ static int point_cookie(
 		arrput(session->guess.names, guessed);
 	}
 	description.operator_ = (uint16_t)name;
-	if (point->described)
-		hook = tracer_hooks_add(session->tracer, &description, 1);
-	else
-		hook = (int)point->shift;
+	if (!point->described) {
+		*cookie = COOKIE(target->index, (int)point->shift);
+		return 0;
+	}
+	hook = tracer_hooks_add(session->tracer, &description, 1);
 	if (hook < 0)
 		return hook;
+	arrput(target->hooks, hook);
 	*cookie = COOKIE(target->index, hook);
 	return 0;
 }
@@ -522,6 +565,14 @@ static int target_probe_alone(struct session *session, struct target *target, co
 	return error ? error : libraries_probe(session, target, files);
 }
 
+/* What probes need of them is planned: the next process that maps them takes it from there. */
+static void libraries_rest(const struct target *target)
+{
+	for (int role = 0; role < LIBRARY_ROLES; role++)
+		if (target->libraries[role] && target->probed[role])
+			elf_file_release(target->libraries[role]->elf);
+}
+
 int target_scan(struct session *session, struct target *target)
 {
 	bool first = !target->scanned;
@@ -553,7 +604,7 @@ int target_scan(struct session *session, struct target *target)
 		target->from_start = !first;
 		error = target_probe_alone(session, target, files);
 	}
-
+	libraries_rest(target);
 	maps_free(files);
 	return error;
 }

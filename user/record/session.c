@@ -416,6 +416,7 @@ void target_end(struct session *session, struct target *target, const char *reas
 	if (target->ended)
 		return;
 	target->ended = true;
+	target->end_time_ns = monotonic_now();
 	/* Nothing that comes counts, and it must not fill the ring while the probes go away. */
 	target->settings.ready = false;
 	if (target->announced)

@@ -25,6 +25,7 @@
 /* A library file that was planned; processes that map the same inode share it. */
 struct planned_library {
 	uint64_t device, inode;
+	int64_t size, changed_ns;  /* of the inode: its number may become another file's */
 	struct library_plan *plan; /* NULL: it could not be planned */
 	int first_hook[HOOK_SETS]; /* index of a set's first description, -1: not given to the programs yet */
 };
@@ -103,7 +104,7 @@ struct target {
 	uint64_t awaited_inode; /* of the program that it was probed ahead for */
 	uint64_t image_time_ns; /* what it executes was found out then: execs before are known, 0: not so */
 	uint64_t scan_time_ns;  /* when its maps were read last; of a candidate: when it became one */
-	uint64_t attach_time_ns;
+	uint64_t attach_time_ns, end_time_ns;
 	uint64_t received; /* records from the ring */
 	uint64_t lost_code, lost_capture;
 	uint64_t inference_gap_ns; /* how long operators in inference mode were missed, 0: not at all */
@@ -113,6 +114,7 @@ struct target {
 	uint64_t bias[LIBRARY_ROLES];
 	struct python_types types;
 	int *links;                     /* stb_ds */
+	int *hooks;                     /* stb_ds: descriptions of its own, of tracer_hooks_add */
 	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes;       /* stb_ds hash map */
 	struct target_objects *objects; /* of objects.c; NULL: none were met */
@@ -213,6 +215,14 @@ void inputs_forget(struct target *target);
 /* peaks.c: follows how much a target holds, and tells objects.c of a new peak. */
 void peak_follow(struct target *target, const struct event *record);
 void peak_forget(struct target *target);
+
+/*
+ * reuse.c, for a recording that stays: the place of a target that is gone for good, for another whose parent has that
+ * index (-1: none), or NULL; and the hooks of libraries that no target has any more, which are planned again when they
+ * come back.
+ */
+struct target *target_place_find(struct session *session, int32_t parent);
+void libraries_reclaim(struct session *session);
 
 /* symbols.c: the capture has what lies at the native addresses of a record. */
 void symbols_keep(struct session *session, struct target *target, const struct event *record);

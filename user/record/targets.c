@@ -17,6 +17,7 @@ static void target_free(struct session *session, struct target *target)
 	target_forget_image(session, target);
 	process_close(&target->process);
 	arrfree(target->links);
+	arrfree(target->hooks);
 	arrfree(target->fork_children);
 	arrfree(target->guessed_names);
 	free(target);
@@ -42,8 +43,17 @@ static int target_new(pid_t pid, struct target **out)
 
 static int target_enlist(struct session *session, struct target *target)
 {
-	if (arrlen(session->targets) >= PROGRAM_TARGETS_MAX)
-		return -ENOSPC;
+	struct target *gone;
+
+	if (arrlen(session->targets) >= PROGRAM_TARGETS_MAX) {
+		gone = target_place_find(session, target->parent);
+		if (!gone || tracer_target_reset(session->tracer, gone->index))
+			return -ENOSPC;
+		target->index = gone->index;
+		session->targets[target->index] = target;
+		target_free(session, gone);
+		return 0;
+	}
 	target->index = (uint16_t)arrlen(session->targets);
 	arrput(session->targets, target);
 	return 0;
@@ -243,6 +253,9 @@ void target_forget_image(struct session *session, struct target *target)
 	for (ptrdiff_t index = 0; index < arrlen(target->links); index++)
 		tracer_detach(session->tracer, target->links[index]);
 	arrsetlen(target->links, 0);
+	for (ptrdiff_t index = 0; index < arrlen(target->hooks); index++)
+		tracer_hooks_remove(session->tracer, target->hooks[index], 1);
+	arrsetlen(target->hooks, 0);
 	codes_forget(target);
 	objects_forget(target);
 	inputs_forget(target);

@@ -209,10 +209,18 @@ static int file_begin(struct elf_file *file, int fd)
 		return -errno;
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return -ENOSYS;
+	return 0;
+}
+
+static int tables_load(struct elf_file *file)
+{
+	int err;
+
 	file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
 	if (!file->elf || elf_kind(file->elf) != ELF_K_ELF)
 		return -ENOEXEC;
-	return 0;
+	err = sections_load(file);
+	return err ? err : elf_symbols_load(file);
 }
 
 int elf_file_open(int fd, struct elf_file **out)
@@ -226,11 +234,9 @@ int elf_file_open(int fd, struct elf_file **out)
 	file->fd = -1;
 	err = file_begin(file, fd);
 	if (!err)
+		err = tables_load(file);
+	if (!err)
 		err = segments_load(file);
-	if (!err)
-		err = sections_load(file);
-	if (!err)
-		err = elf_symbols_load(file);
 	if (!err)
 		err = elf_build_id_load(file);
 	if (!err)
@@ -243,18 +249,37 @@ int elf_file_open(int fd, struct elf_file **out)
 	return 0;
 }
 
+void elf_file_release(struct elf_file *file)
+{
+	if (!file || !file->elf)
+		return;
+	free(file->static_names);
+	free(file->symbols);
+	free(file->sections);
+	elf_end(file->elf);
+	file->static_names = NULL;
+	file->symbols = NULL;
+	file->sections = NULL;
+	file->symbol_count = file->section_count = 0;
+	file->elf = NULL;
+}
+
+void elf_file_wake(const struct elf_file *file)
+{
+	struct elf_file *asleep = (struct elf_file *)file; /* what a caller sees of it does not change */
+
+	if (!file->elf && tables_load(asleep))
+		elf_file_release(asleep);
+}
+
 void elf_file_close(struct elf_file *file)
 {
 	if (!file)
 		return;
+	elf_file_release(file);
 	free(file->soname);
 	free(file->build_id);
-	free(file->static_names);
-	free(file->symbols);
 	free(file->segments);
-	free(file->sections);
-	if (file->elf)
-		elf_end(file->elf);
 	if (file->fd >= 0)
 		close(file->fd);
 	free(file);
@@ -353,6 +378,7 @@ ssize_t elf_file_read(const struct elf_file *file, uint64_t address, void *buffe
 
 const struct elf_section *elf_section_find(const struct elf_file *file, const char *name)
 {
+	elf_file_wake(file);
 	for (size_t i = 1; i < file->section_count; i++)
 		if (!strcmp(file->sections[i].name, name))
 			return &file->sections[i];

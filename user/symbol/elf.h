@@ -51,6 +51,12 @@ struct elf_usdt {
 int elf_file_open(int fd, struct elf_file **out);
 void elf_file_close(struct elf_file *file);
 
+/*
+ * Free its tables, tens of MB for a large library. What needs them reads them again; what pointed into them (symbols,
+ * sections' bytes and names) is gone.
+ */
+void elf_file_release(struct elf_file *file);
+
 enum elf_machine elf_file_machine(const struct elf_file *file);
 const char *elf_file_build_id(const struct elf_file *file); /* lower-case hex, "": none */
 const char *elf_file_soname(const struct elf_file *file);   /* "": none */

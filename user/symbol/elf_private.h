@@ -57,6 +57,8 @@ struct elf_strings elf_strings_of(const uint8_t *bytes, uint64_t size);
 /* A string of the table, "" when the offset is outside. */
 const char *elf_string(const struct elf_strings *strings, uint64_t offset);
 
+/* Have the tables at hand, after elf_file_release; where that fails there are none. */
+void elf_file_wake(const struct elf_file *file);
 int elf_symbols_load(struct elf_file *file);
 int elf_build_id_load(struct elf_file *file);
 int elf_soname_load(struct elf_file *file);

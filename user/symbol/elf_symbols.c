@@ -340,6 +340,7 @@ int elf_symbols_load(struct elf_file *file)
 
 const struct elf_symbol *elf_file_symbols(const struct elf_file *file, size_t *count)
 {
+	elf_file_wake(file);
 	*count = file->symbol_count;
 	return file->symbols;
 }
@@ -347,8 +348,10 @@ const struct elf_symbol *elf_file_symbols(const struct elf_file *file, size_t *c
 /* The first symbol whose name, cut to `length` bytes, is not below `name` (or is above it). */
 static size_t symbols_bound(const struct elf_file *file, const char *name, size_t length, bool above)
 {
-	size_t low = 0, high = file->symbol_count;
+	size_t low = 0, high;
 
+	elf_file_wake(file);
+	high = file->symbol_count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		int order = strncmp(file->symbols[middle].name, name, length);

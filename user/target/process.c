@@ -171,3 +171,22 @@ bool process_is_alive(const struct process *process)
 
 	return poll(&descriptor, 1, 0) == 0;
 }
+
+uint64_t process_start_ticks(pid_t pid)
+{
+	unsigned long long ticks = 0;
+	const char *at;
+	char *text;
+	size_t size;
+
+	if (proc_read(pid, "stat", &text, &size))
+		return 0;
+	/* The name, in parentheses, may have anything in it; behind the last one is field 3. */
+	at = text ? strrchr(text, ')') : NULL;
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		ticks = strtoull(at, NULL, 10);
+	free(text);
+	return ticks;
+}

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct process {
@@ -37,6 +38,12 @@ bool process_environment_number(const struct process *process, const char *name,
 bool process_has_memory(const struct process *process);
 
 bool process_is_alive(const struct process *process);
+
+/*
+ * When a process was started, in clock ticks since the machine was: with its pid, who it is. 0: there is none.
+ * Source: proc(5), field 22 of stat.
+ */
+uint64_t process_start_ticks(pid_t pid);
 
 /* program.c: does the text of the Python program that it runs contain a word? False when it cannot be read. */
 bool process_program_mentions(const struct process *process, const char *word);

@@ -1,0 +1,292 @@
+"""hdtrace agent on real jobs: metrics, records, captures, its configuration, and its end in the midst of things.
+
+It traces every training process of the machine, so that each test has that for itself.
+"""
+import glob
+import json
+import os
+import re
+import signal
+import sqlite3
+import urllib.error
+import urllib.request
+
+from harness import PYTHON, TOP, check, check_equal, program_path, test, wait_until
+from prometheus import Prometheus, promtool
+
+PACKAGED = os.path.join(TOP, "packaging", "agent")
+RULES = os.path.join(PACKAGED, "hdtrace.rules.yml")
+SERIES = re.compile(r'^(\w+)\{(.*)\} (\S+)$')
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+CONFIGURATION = """
+[agent]
+node = {node}
+interval = 0.5s
+[metrics]
+port = 0
+{metrics}
+[store]
+url = {folder}/audit.db
+spool = {folder}/spool
+period = {period}
+[captures]
+folder = {folder}/captures
+steps = 2
+pause = 0
+per-hour = 30
+{captures}
+"""
+
+
+class Agent:
+    def __init__(self, context, name="here", period="2s", metrics="", captures=""):
+        self.context, self.name, self.folder = context, name, context.path(name)
+        os.makedirs(self.folder)
+        self.configuration, self.port_file = self.path("agent.conf"), self.path("port")
+        self.write(period=period, metrics=metrics, captures=captures)
+        self.start()
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def write(self, **settings):
+        text = CONFIGURATION.format(folder=self.folder, node=self.name, **settings)
+        with open(self.configuration, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start(self):
+        if os.path.exists(self.port_file):
+            os.remove(self.port_file)
+        self.process = self.context.start(self.context.hdtrace, "agent", "--config", self.configuration, "--port-file",
+                                          self.port_file)
+
+        def listens():
+            self.process.check_alive()
+            return os.path.exists(self.port_file) and open(self.port_file, encoding="utf-8").read().strip()
+        wait_until(listens, lambda: f"an endpoint of {self.process}")
+        self.port = int(listens())
+
+    def get(self, path="/metrics", **headers):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
+                                         headers={name.replace("_", "-"): value for name, value in headers.items()})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    def series(self, name, **labels):
+        """Value by labels, of those that have these."""
+        found = {}
+        for line in self.get()[1].splitlines():
+            match = SERIES.match(line)
+            if not match or match[1] != name:
+                continue
+            its = dict(LABEL.findall(match[2]))
+            if all(its.get(label) == value for label, value in labels.items()):
+                found[tuple(sorted(its.items()))] = float(match[3])
+        return found
+
+    def value(self, name, **labels):
+        found = self.series(name, **labels)
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def wait_value(self, name, wanted, what, **labels):
+        wait_until(lambda: wanted(self.value(name, **labels)),
+                   lambda: f"{what}: {self.series(name, **labels)}, {self.process}", timeout=30)
+
+    def stop(self):
+        self.process.send(signal.SIGTERM)
+        check_equal(self.process.wait(30), 0, f"exit code of {self.process}")
+
+    def rows(self, sql):
+        with sqlite3.connect(self.path("audit.db")) as store:
+            return store.execute(sql).fetchall()
+
+
+def trained(context, number=0):
+    """A job with a launcher's name, whatever else runs on this machine: (process, its label)."""
+    name = f"{context.name}.{os.getpid()}.{number}"
+    job = context.program("loop", "--optimizer", "adamw", environment={"TORCHELASTIC_RUN_ID": name, "RANK": "0",
+                                                                     "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    context.wait_steps(job, 2)
+    return job, "job_" + name
+
+
+@test(alone=True, timeout=180)
+def test_agent_tells_metrics_of_each_job_and_keeps_its_records(context):
+    agent = Agent(context)
+    jobs, labels = zip(*(trained(context, number) for number in range(2)))
+    for label in labels:
+        agent.wait_value("hdtrace_steps_total", lambda steps: steps and steps > 5, "steps", job=label)
+        agent.wait_value("hdtrace_memory_category_bytes", lambda held: held and held > 0, "bytes of parameters",
+                         job=label, category="Parameter")
+    wait_until(lambda: all(len(agent.rows(f"SELECT 1 FROM period JOIN run USING (run) WHERE instance = '{label}'")) > 2
+                           for label in labels), "periods in the store")
+    check_promtool(agent)
+    sums = {}
+    for its, value in agent.series("hdtrace_memory_category_bytes", job=labels[0]).items():
+        sums[dict(its)["device"]] = sums.get(dict(its)["device"], 0) + value
+    check(sums.get("cpu"), "no categories:", sums)
+    check_equal(agent.value("hdtrace_events_lost_total", job=labels[0]), 0, "events lost")
+    for job in jobs:
+        job.check_alive()
+        job.stop()
+    wait_until(lambda: not any(agent.series("hdtrace_memory_allocated_bytes", job=label) for label in labels),
+               "the end of the series of jobs that ended")
+    agent.stop()
+    for label in labels:
+        runs = agent.rows(f"SELECT job, model, source FROM run WHERE instance = '{label}'")
+        check_equal(runs, [("loop.py", "Sequential", "agent")], "runs")
+    for job in jobs:
+        (run, steps, lost), = agent.rows(f"SELECT run, steps, lost_events FROM rank WHERE pid = {job.pid}")
+        check(5 < steps <= job.out.count("step "), f"{steps} steps of {job.out.count('step ')}")
+        check_equal(lost, 0, "lost events")
+        periods = agent.rows(f"SELECT start_time, end_time, peak_bytes, end_bytes, parameter_bytes FROM period "
+                             f"WHERE run = '{run}' AND device = 'cpu' ORDER BY start_time")
+        check(len(periods) > 1, "periods:", periods)
+        check(all(a[1] == b[0] for a, b in zip(periods, periods[1:])), "there are gaps between periods:", periods)
+        check(all(peak >= end for _, _, peak, end, _ in periods), "more at the end than at the peak:", periods)
+        parameters, = {row[4] for row in periods if row[4]}
+        check_equal(parameters, 4 * (32 * 64 + 64 + 64 * 4 + 4), "bytes of parameters")
+
+
+def check_promtool(agent):
+    check_equal(promtool("check", "metrics", text=agent.get()[1]), (0, ""), "promtool check metrics")
+    status, open_metrics = agent.get(Accept="application/openmetrics-text; version=1.0.0")
+    check_equal((status, open_metrics.splitlines()[-1]), (200, "# EOF"), "OpenMetrics")
+    families = set(re.findall(r"^# TYPE (\w+) ", open_metrics, re.MULTILINE))
+    for path in ("hdtrace.rules.yml", "hdtrace.dashboard.json"):
+        with open(os.path.join(PACKAGED, path), encoding="utf-8") as file:
+            # What has colons is the name of a rule.
+            used = set(re.findall(r"(?<![:\w])hdtrace_\w+", file.read()))
+        unknown = {name for name in used if name not in families and re.sub("_total$", "", name) not in families}
+        check(not unknown, f"{path} asks for what is not told:", unknown)
+
+
+@test(needs_bpf=False, timeout=300)
+def test_rules_for_prometheus_fire_for_the_rank_that_they_are_about(context):
+    for arguments in (("check", "rules", RULES), ("test", "rules", RULES.replace(".yml", ".test.yml"))):
+        code, said = promtool(*arguments)
+        check_equal(code, 0, f"promtool {arguments}: {said}")
+    with open(os.path.join(PACKAGED, "hdtrace.dashboard.json"), encoding="utf-8") as file:
+        dashboard = json.load(file)
+    check(all(target["expr"] for panel in dashboard["panels"] for target in panel["targets"]), "a panel without a query")
+
+
+@test(root="cuda", device="cuda", alone=True, timeout=300)
+def test_a_real_prometheus_scrapes_agents_and_its_alerts_name_the_rank(context):
+    agents = [Agent(context, name=f"node{number}") for number in range(2)]
+    prometheus = Prometheus(context, RULES, [agent.port for agent in agents])
+    name = f"alerting.{os.getpid()}"
+    job = context.start(*context.command(PYTHON, program_path("leaking"), "--steps", "2000"),
+                        environment={"STANDIN_CUDA_MEMORY_MB": "5000", "TORCHELASTIC_RUN_ID": name, "RANK": "0",
+                                     "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    fired = {}
+
+    def has_fired():
+        for alert in prometheus.alerts():
+            labels = alert["labels"]
+            if labels["alertname"] == "TrainingOutOfMemory" and labels["job"] == "job_" + name:
+                fired[labels["node"]] = labels
+        return len(fired) == len(agents)
+    wait_until(has_fired, lambda: f"an alert of each agent, fired: {fired}; {job}; {prometheus.process}", timeout=120)
+    check_equal({(labels["rank"], labels["device"]) for labels in fired.values()}, {("0", "cuda:0")}, "rank and device")
+    check(prometheus.query("max_over_time(job:hdtrace_memory_allocated_bytes:sum[5m])"), "no values of recording rules")
+    wait_until(lambda: prometheus.remote_series('hdtrace_out_of_memory_total{job="job_' + name + '"}'),
+               "series in VictoriaMetrics", timeout=30)
+    for agent in agents:
+        agent.stop()
+
+
+@test(alone=True, timeout=180)
+def test_agent_makes_a_full_capture_when_it_is_asked(context):
+    agent = Agent(context)
+    job, label = trained(context)
+    agent.wait_value("hdtrace_steps_total", lambda steps: steps is not None, "the job", job=label)
+    agent.process.send(signal.SIGUSR1)
+    wait_until(lambda: glob.glob(agent.path("captures", f"*-{job.pid}-asked", "rank_0", "rank_0_memory.csv")),
+               lambda: f"a capture of {agent.process}", timeout=60)
+    check(agent.value("hdtrace_agent_captures_total") >= 1, "no capture is counted")
+    job.check_alive()
+    # Its records have the run that the agent knows.
+    (run,), = agent.rows(f"SELECT run FROM run WHERE instance = '{label}'")
+    wait_until(lambda: agent.rows(f"SELECT 1 FROM step WHERE run = '{run}'"), "steps of the capture in the store", timeout=30)
+    agent.stop()
+
+
+@test(alone=True, timeout=120)
+def test_agent_keeps_its_configuration_when_a_new_one_is_wrong(context):
+    agent = Agent(context, metrics="ranks = 5")
+    agent.write(period="2s", metrics="ranks = many", captures="")
+    agent.process.send(signal.SIGHUP)
+    wait_until(lambda: "ranks is a whole number" in agent.process.err, lambda: f"the reason in {agent.process}")
+    check("agent.conf:7:" in agent.process.err, f"no line in {agent.process}")
+    agent.wait_value("hdtrace_agent_configuration_valid", lambda valid: valid == 0, "that it was refused")
+    with open(context.path("token"), "w", encoding="utf-8") as file:
+        file.write("a token of some length\n")
+    agent.write(period="2s", metrics="token = " + context.path("token"), captures="")
+    agent.process.send(signal.SIGHUP)
+    wait_until(lambda: "was read again" in agent.process.err, lambda: f"the new one in {agent.process}")
+    agent.stop()
+
+
+@test(alone=True, timeout=120)
+def test_endpoint_asks_for_its_token_and_bears_bad_clients(context):
+    import socket
+    with open(context.path("token"), "w", encoding="utf-8") as file:
+        file.write("a-token-of-some-length\n")
+    agent = Agent(context, metrics="token = " + context.path("token"))
+    # Who connects and says nothing, and who asks and does not read, keep nobody waiting.
+    idle = [socket.create_connection(("127.0.0.1", agent.port)) for _ in range(8)]
+    for one in idle[:4]:
+        one.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+    wait_until(lambda: agent.get(Authorization="Bearer a-token-of-some-length")[0] == 200, "an answer")
+    check_equal(agent.get()[0], 401, "without a token")
+    check_equal(agent.get(Authorization="Bearer a-token-of-some-lengtH")[0], 401, "with another token")
+    check_equal(agent.get("/health")[0], 200, "health")
+    check_equal(agent.get("/other", Authorization="Bearer a-token-of-some-length")[0], 404, "another path")
+    for one in idle:
+        one.close()
+    agent.stop()
+
+
+@test(alone=True, timeout=180)
+def test_agent_that_is_killed_loses_no_record_and_harms_no_job(context):
+    agent = Agent(context, period="1s")
+    job, label = trained(context)
+    agent.wait_value("hdtrace_agent_records_total", lambda records: records and records > 4, "records")
+    kept = 0
+
+    def periods():
+        return agent.rows(f"SELECT run, rank, device, period.start_time FROM period JOIN run USING (run) WHERE instance = '{label}'")
+    for _ in range(3):
+        agent.process.send(signal.SIGKILL)
+        agent.process.wait()
+        spooled = glob.glob(agent.path("spool", "*", "*.spool"))
+        context.wait_steps(job, 2)
+        agent.start()
+        agent.wait_value("hdtrace_steps_total", lambda steps: steps and steps > 1, "the job again", job=label)
+        wait_until(lambda: not [path for path in spooled if os.path.exists(path)], "older segments in the store")
+        wait_until(lambda: len(periods()) > kept, f"more periods than {kept}")
+        found = periods()
+        check_equal(len(set(found)), len(found), "periods twice")
+        kept = len(found)
+    check_equal(len(agent.rows(f"SELECT run FROM run WHERE instance = '{label}'")), 1, "runs, of a job that was met again")
+    agent.stop()
+    job.check_alive()
+
+
+@test(root="cuda", device="cuda", alone=True, timeout=240)
+def test_agent_tells_who_held_the_memory_that_ran_out(context):
+    agent = Agent(context)
+    process = context.run(*context.command(PYTHON, program_path("leaking"), "--steps", "60"), timeout=120,
+                          environment={"STANDIN_CUDA_MEMORY_MB": "1024"})
+    process.check_code(0)
+    line = json.loads(process.out)
+    wait_until(lambda: agent.rows("SELECT 1 FROM oom"), lambda: f"a record of {agent.process}", timeout=30)
+    agent.stop()
+    check((line["asked"],) in agent.rows("SELECT asked_bytes FROM oom"), "bytes asked for:", agent.rows("SELECT * FROM oom"))
+    audit = context.run(context.hdtrace, "audit", "--store", agent.path("audit.db"), "oom")
+    check_equal(audit.code, 0, f"exit code of {audit}")
+    check("leaking.py" in audit.out, f"the job is not named: {audit}")
