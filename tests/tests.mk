@@ -74,6 +74,7 @@ bench: all $(BENCH_PROGRAMS)
 	@$(PYTHON) tests/bench/formats.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
 	@$(PYTHON) tests/bench/walk.py --hdtrace $(BUILD)/hdtrace
 	@$(PYTHON) tests/bench/fleet.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/fleet_bench --work $(BUILD)/bench
+	@$(PYTHON) tests/bench/ranks.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/bench
 	@$(PYTHON) tests/bench/overhead.py --hdtrace $(BUILD)/hdtrace $(BENCH_OPTIONS)
 
 # --- check: everything, as a stranger would meet it -------------------------------

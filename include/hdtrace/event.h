@@ -285,6 +285,14 @@ enum collective_kind {
 	COLLECTIVE_RECEIVE,
 	COLLECTIVE_BARRIER,
 	COLLECTIVE_SEND_RECEIVE, /* one call that sends to a rank and receives from another one */
+	COLLECTIVE_SCAN,         /* of the ranks up to this one */
+	COLLECTIVE_EXCLUSIVE_SCAN,
+	COLLECTIVE_NEIGHBOR_ALL_GATHER, /* among neighbours of a topology, of whom there are how many is not known */
+	COLLECTIVE_NEIGHBOR_ALL_TO_ALL,
+	COLLECTIVE_PUT, /* one rank alone, in the memory of another */
+	COLLECTIVE_GET,
+	COLLECTIVE_ACCUMULATE,
+	COLLECTIVE_GET_ACCUMULATE,
 	COLLECTIVE_KINDS,
 };
 

@@ -265,6 +265,55 @@ static void communicators(void)
 	MPI_Bcast(given, 1, MPI_UNSIGNED_CHAR, 0, MPI_COMM_SELF);
 }
 
+/* --- scans, neighbours, windows ------------------------------------------------------------------- */
+
+static void scans(void)
+{
+	MPI_Request request;
+
+	say("MPI_Scan scan sum float64 5 40 40 - 0 %d - -", size);
+	MPI_Scan(given, got, 5, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	say("MPI_Exscan exclusive_scan max int32 4 16 16 - 1 %d - -", size);
+	MPI_Exscan(MPI_IN_PLACE, got, 4, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	say("MPI_Iscan scan min float32 3 12 12 - 0 %d - -", size);
+	MPI_Iscan(given, got, 3, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* On a ring: how many neighbours there are only the topology knows. */
+static void neighbors(void)
+{
+	int around = 1;
+	MPI_Comm ring;
+
+	MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &around, 0, &ring);
+	say("MPI_Neighbor_allgather neighbor_all_gather - int32 3 12 - - 0 %d - -", size_of(ring));
+	MPI_Neighbor_allgather(given, 3, MPI_INT, got, 3, MPI_INT, ring);
+	say("MPI_Neighbor_alltoall neighbor_all_to_all - float64 - - - - 0 %d - -", size);
+	MPI_Neighbor_alltoall(given, 2, MPI_DOUBLE, got, 2, MPI_DOUBLE, ring);
+	MPI_Comm_free(&ring);
+}
+
+static void windows(void)
+{
+	int next = (rank + 1) % size;
+	double here[4] = {0};
+	MPI_Win window;
+
+	MPI_Win_create(got, sizeof(got), sizeof(*got), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+	say("MPI_Win_fence barrier - - 0 0 0 - 0 %d - -", size);
+	MPI_Win_fence(0, window);
+	say("MPI_Put put - float64 2 16 0 %d 0 %d - -", next, size);
+	MPI_Put(given, 2, MPI_DOUBLE, next, 0, 2, MPI_DOUBLE, window);
+	say("MPI_Accumulate accumulate sum int32 3 12 0 %d 0 %d - -", next, size);
+	MPI_Accumulate(given, 3, MPI_INT, next, 8, 3, MPI_INT, MPI_SUM, window);
+	say("MPI_Get get - float64 4 32 32 %d 0 %d - -", next, size);
+	MPI_Get(here, 4, MPI_DOUBLE, next, 16, 4, MPI_DOUBLE, window);
+	say("MPI_Win_fence barrier - - 0 0 0 - 0 %d - -", size);
+	MPI_Win_fence(0, window);
+	MPI_Win_free(&window);
+}
+
 static void *other_thread(void *argument)
 {
 	MPI_Comm communicator = *(MPI_Comm *)argument;
@@ -318,6 +367,9 @@ static void all(int provided)
 	later();
 	pairs();
 	communicators();
+	scans();
+	neighbors();
+	windows();
 	threads(provided);
 }
 

@@ -273,6 +273,42 @@ Test(output, replaces_a_link_and_does_not_follow_it)
 	model_free(trace.model);
 }
 
+/* One rank that its launcher calls 0 of 2, with a collective in which it is another one. */
+static char *told_of(int32_t place, int32_t size)
+{
+	struct trace trace = trace_new(true, false);
+	struct collective_event event = {.group = 0x1000, .rank = place, .size = size, .peer = -1};
+	char *folder = folder_new(), *text, path[256];
+
+	model_target(trace.model, TEST_TARGET, 0, true, "{\"rank\": 0, \"world_size\": 2}");
+	make(&trace, OP_EMPTY, 0x1000, 64);
+	event.event = trace_event(&trace, EVENT_COLLECTIVE, sizeof(event), 0);
+	cr_assert(eq(int, model_event(trace.model, &event.event), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), 0));
+	text = file_read(folder, "memory.json");
+	path_of(path, folder, "collectives.csv");
+	unlink(path);
+	folder_remove(folder);
+	model_free(trace.model);
+	return text;
+}
+
+Test(report_file, says_where_launcher_and_communicator_disagree)
+{
+	char *same = told_of(0, 2), *part = told_of(0, 1), *other = told_of(1, 2), *larger = told_of(0, 4);
+
+	cr_expect(eq(ptr, strstr(same, "its largest communicator"), NULL));
+	cr_expect(eq(ptr, strstr(part, "its largest communicator"), NULL));
+	cr_expect(
+		ne(ptr, strstr(other, "this is rank 0 of 2, its largest communicator that it is rank 1 of 2."), NULL));
+	cr_expect(
+		ne(ptr, strstr(larger, "this is rank 0 of 2, its largest communicator that it is rank 0 of 4."), NULL));
+	free(same);
+	free(part);
+	free(other);
+	free(larger);
+}
+
 Test(summary, fits_a_terminal_and_names_the_peak)
 {
 	struct trace trace = hostile_trace();

@@ -354,6 +354,34 @@ Test(identity, names_a_job_as_a_folder)
 	cr_assert_str_eq(IDENTITY("MASTER_PORT=29500").job, "job_29500");
 }
 
+Test(identity, names_a_job_by_its_pod)
+{
+	static const char uid[] = "0f8fad5b-d9cb-469f-a165-70867728950e";
+	static const char environment[] = "MASTER_ADDR=localhost\0MASTER_PORT=29500";
+	static const char elsewhere[] = "MASTER_ADDR=job-master-0\0MASTER_PORT=29500";
+	struct process process = {.environment = (char *)environment, .environment_size = sizeof(environment)};
+	struct identity identity;
+
+	process_pod_find("0::/kubepods/burstable/pod0f8fad5b-d9cb-469f-a165-70867728950e/abc\n", process.pod);
+	cr_assert_str_eq(process.pod, uid);
+	process_pod_find(
+		"0::/kubepods.slice/kubepods-pod0f8fad5b_d9cb_469f_a165_70867728950e.slice/cri-1.scope\n", process.pod);
+	cr_assert_str_eq(process.pod, uid);
+	identity_read(&process, &identity);
+	cr_assert_str_eq(identity.job, "job_0f8fad5b-d9cb-469f-a165-70867728950e");
+	cr_assert_str_eq(identity.job_source, "pod");
+	process.environment = (char *)elsewhere;
+	process.environment_size = sizeof(elsewhere);
+	identity_read(&process, &identity);
+	cr_assert_str_eq(identity.job_source, "MASTER_PORT");
+	process_pod_find("0::/user.slice/pod0f8fad5b-d9cb\n", process.pod);
+	cr_assert_str_eq(process.pod, "");
+	process_pod_find("0::/tripod0f8fad5b-d9cb-469f-a165-70867728950e\n", process.pod);
+	cr_assert_str_eq(process.pod, "");
+	process_pod_find("", process.pod);
+	cr_assert_str_eq(process.pod, "");
+}
+
 /* --- tree -------------------------------------------------------------------------- */
 
 Test(tree, has_every_process_with_its_parent)

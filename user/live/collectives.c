@@ -17,11 +17,6 @@
 
 /* --- as they come ---------------------------------------------------------------------- */
 
-static bool kind_is_common(uint8_t kind)
-{
-	return kind != COLLECTIVE_SEND && kind != COLLECTIVE_RECEIVE && kind != COLLECTIVE_SEND_RECEIVE;
-}
-
 static size_t group_find(struct live_rank *rank, uint8_t layer, uint64_t address, int32_t place, int32_t size)
 {
 	for (size_t i = rank->group_count; i-- > 0;) {
@@ -53,7 +48,7 @@ static void begun(struct state *state, size_t group_index, const struct event *e
 	state->rank.collectives++;
 	state->rank.collective_bytes += bytes == LIVE_UNKNOWN ? 0 : bytes;
 	/* The last one is several, where there are too many. */
-	if (!kind_is_common(kind) || group_index == LIVE_GROUPS_MAX - 1)
+	if (!collective_kind_is_common(kind) || group_index == LIVE_GROUPS_MAX - 1)
 		return;
 	if (!*ring)
 		*ring = calloc(1, sizeof(**ring));

@@ -89,6 +89,14 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 	[COLLECTIVE_RECEIVE] = "receive",
 	[COLLECTIVE_BARRIER] = "barrier",
 	[COLLECTIVE_SEND_RECEIVE] = "send_receive",
+	[COLLECTIVE_SCAN] = "scan",
+	[COLLECTIVE_EXCLUSIVE_SCAN] = "exclusive_scan",
+	[COLLECTIVE_NEIGHBOR_ALL_GATHER] = "neighbor_all_gather",
+	[COLLECTIVE_NEIGHBOR_ALL_TO_ALL] = "neighbor_all_to_all",
+	[COLLECTIVE_PUT] = "put",
+	[COLLECTIVE_GET] = "get",
+	[COLLECTIVE_ACCUMULATE] = "accumulate",
+	[COLLECTIVE_GET_ACCUMULATE] = "get_accumulate",
 };
 
 static const char *const division_names[] = {
@@ -148,10 +156,30 @@ const char *collective_layer_name(uint8_t layer)
 	return layer < LAYERS ? layer_names[layer] : "";
 }
 
+bool collective_kind_is_common(uint8_t kind)
+{
+	switch (kind) {
+	case COLLECTIVE_SEND:
+	case COLLECTIVE_RECEIVE:
+	case COLLECTIVE_SEND_RECEIVE:
+	case COLLECTIVE_PUT:
+	case COLLECTIVE_GET:
+	case COLLECTIVE_ACCUMULATE:
+	case COLLECTIVE_GET_ACCUMULATE:
+		return false;
+	default:
+		return true;
+	}
+}
+
 bool collective_is_common(const struct collective *collective)
 {
-	return collective->kind != COLLECTIVE_SEND && collective->kind != COLLECTIVE_RECEIVE &&
-	       collective->kind != COLLECTIVE_SEND_RECEIVE;
+	return collective_kind_is_common(collective->kind);
+}
+
+bool collective_only_gets(const struct collective *collective)
+{
+	return collective->kind == COLLECTIVE_RECEIVE || collective->kind == COLLECTIVE_GET;
 }
 
 bool collective_is_small(const struct collective *collective)

@@ -50,6 +50,9 @@ static uint64_t total_of(const struct library_collective_event *event, uint64_t 
 		return COUNT_UNKNOWN;
 	if (root_only && event->rank != event->peer)
 		return 0;
+	/* A rank has neighbours as the topology says. */
+	if (each && (event->kind == COLLECTIVE_NEIGHBOR_ALL_GATHER || event->kind == COLLECTIVE_NEIGHBOR_ALL_TO_ALL))
+		return COUNT_UNKNOWN;
 	if (each)
 		return event->size < 0 ? COUNT_UNKNOWN : product(count, (uint64_t)event->size);
 	return count;

@@ -97,6 +97,8 @@ static bool agrees(const struct collective *left, const struct collective *right
 	case COLLECTIVE_REDUCE:
 	case COLLECTIVE_ALL_GATHER:
 	case COLLECTIVE_REDUCE_SCATTER:
+	case COLLECTIVE_SCAN:
+	case COLLECTIVE_EXCLUSIVE_SCAN:
 		return left->input_bytes == right->input_bytes;
 	default:
 		return true;

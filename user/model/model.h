@@ -373,6 +373,9 @@ uint64_t collective_bytes(
 	uint64_t elements, uint8_t type, const struct tensor_argument *tensors, uint32_t tensor_count);
 /* Is it one that all ranks of the group begin? */
 bool collective_is_common(const struct collective *collective);
+bool collective_kind_is_common(uint8_t kind); /* enum collective_kind */
+/* Does the rank give nothing, so that what counts is what it gets? */
+bool collective_only_gets(const struct collective *collective);
 /* How long a thread waited for it, UINT64_MAX: unknown. One that never was done was waited for until the trace ended.
  */
 uint64_t collective_host_wait(const struct rank *rank, const struct collective *collective);

@@ -86,8 +86,7 @@ void rank_add_collectives_to_steps(struct rank *rank)
 
 	for (size_t i = 0; i < arrlenu(rank->collectives); i++) {
 		const struct collective *collective = &rank->collectives[i];
-		uint64_t bytes =
-			collective->kind == COLLECTIVE_RECEIVE ? collective->output_bytes : collective->input_bytes;
+		uint64_t bytes = collective_only_gets(collective) ? collective->output_bytes : collective->input_bytes;
 		struct step *step;
 
 		if (collective->step >= arrlenu(rank->steps))

@@ -4,8 +4,9 @@
  * the HCCL interfaces of CANN (8), the MPI standard (4.0) with mpi.h of Open MPI 4.1
  * and MPICH 4.0. RCCL and HCCL were never run on their hardware.
  *
- * Left out: one-sided and neighbourhood operations of MPI, scans, persistent
- * requests, ncclCommSplit's ranks, batches of HcclBatchSendRecv.
+ * Left out: persistent requests of MPI, MPI_Fetch_and_op and MPI_Compare_and_swap, ncclCommSplit's
+ * ranks, batches of HcclBatchSendRecv. A window of MPI is a communicator here: it has
+ * the ranks of the one that it was made of, and fences are its barriers.
  */
 #include "probe/library_calls.h"
 
@@ -179,6 +180,24 @@ static const struct library_function mpi[] = {
 		.input_type = ARGUMENT(3), .output = ARGUMENT(4), .output_count = ARGUMENT(5),
 		.output_type = ON_STACK(6), .counting = COUNT_INPUT_ROOT, .peer = ON_STACK(7),
 		.communicator = ON_STACK(8)),
+	/* As Alltoallv, with a type for each rank in place of one: bytes are not known. */
+	TWINS("Alltoallw", "Ialltoallw", ALL_TO_ALL, .input = ARGUMENT(0), .input_counts = ARGUMENT(1),
+		.output = ARGUMENT(4), .output_counts = ARGUMENT(5), .communicator = ON_STACK(8)),
+	TWINS("Scan", "Iscan", SCAN, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)), .operation = ARGUMENT(4),
+		.communicator = ARGUMENT(5)),
+	TWINS("Exscan", "Iexscan", EXCLUSIVE_SCAN, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
+		.operation = ARGUMENT(4), .communicator = ARGUMENT(5)),
+	TWINS("Neighbor_allgather", "Ineighbor_allgather", NEIGHBOR_ALL_GATHER, GIVES_GETS,
+		.counting = COUNT_OUTPUT_EACH, .communicator = ON_STACK(6)),
+	/* How many counts there are is not known, so none is read. */
+	TWINS("Neighbor_allgatherv", "Ineighbor_allgatherv", NEIGHBOR_ALL_GATHER, .input = ARGUMENT(0),
+		.input_count = ARGUMENT(1), .input_type = ARGUMENT(2), .output = ARGUMENT(3),
+		.output_type = ON_STACK(6), .counting = COUNT_OUTPUT_EACH, .communicator = ON_STACK(7)),
+	TWINS("Neighbor_alltoall", "Ineighbor_alltoall", NEIGHBOR_ALL_TO_ALL, GIVES_GETS,
+		.counting = COUNT_INPUT_EACH | COUNT_OUTPUT_EACH, .communicator = ON_STACK(6)),
+	TWINS("Neighbor_alltoallv", "Ineighbor_alltoallv", NEIGHBOR_ALL_TO_ALL, .input = ARGUMENT(0),
+		.input_type = ARGUMENT(3), .output = ARGUMENT(4), .output_type = ON_STACK(7),
+		.counting = COUNT_INPUT_EACH | COUNT_OUTPUT_EACH, .communicator = ON_STACK(8)),
 	TWINS("Barrier", "Ibarrier", BARRIER, .communicator = ARGUMENT(0)),
 	TWINS("Send", "Isend", SENDS),
 	TWINS("Ssend", "Issend", SENDS),
@@ -193,6 +212,26 @@ static const struct library_function mpi[] = {
 	TWINS("Sendrecv_replace", "Isendrecv_replace", SEND_RECEIVE, .input = ARGUMENT(0), .output = ARGUMENT(0),
 		COUNT_BOTH(ARGUMENT(1)), TYPE_BOTH(ARGUMENT(2)), .peer = ARGUMENT(3), .source = ARGUMENT(5),
 		.communicator = ON_STACK(7)),
+	/* (here, count, type, rank, place there, count there, type there, …, window) */
+	TWINS("Put", "Rput", PUT, .input = ARGUMENT(0), .input_count = ARGUMENT(1), .input_type = ARGUMENT(2),
+		.peer = ARGUMENT(3), .communicator = ON_STACK(7)),
+	TWINS("Get", "Rget", GET, .output = ARGUMENT(0), .output_count = ARGUMENT(1), .output_type = ARGUMENT(2),
+		.peer = ARGUMENT(3), .communicator = ON_STACK(7)),
+	TWINS("Accumulate", "Raccumulate", ACCUMULATE, .input = ARGUMENT(0), .input_count = ARGUMENT(1),
+		.input_type = ARGUMENT(2), .peer = ARGUMENT(3), .operation = ON_STACK(7), .communicator = ON_STACK(8)),
+	TWINS("Get_accumulate", "Rget_accumulate", GET_ACCUMULATE, GIVES_GETS, .peer = ON_STACK(6),
+		.operation = ON_STACK(10), .communicator = ON_STACK(11)),
+	COLLECTIVE("MPI_Win_fence", BARRIER, .communicator = ARGUMENT(1)),
+	NOTE("MPI_Win_create", COPY, .communicator = ARGUMENT(4), .result = ARGUMENT(5)),
+	NOTE("MPI_Win_allocate", COPY, .communicator = ARGUMENT(3), .result = ARGUMENT(5)),
+	NOTE("MPI_Win_allocate_shared", COPY, .communicator = ARGUMENT(3), .result = ARGUMENT(5)),
+	NOTE("MPI_Win_create_dynamic", COPY, .communicator = ARGUMENT(1), .result = ARGUMENT(2)),
+	NOTE("MPI_Win_free", FORGET_AT, .result = ARGUMENT(0)),
+	/* Ranks may be ordered anew. */
+	NOTE("MPI_Cart_create", MAKE, .result = ARGUMENT(5)),
+	NOTE("MPI_Graph_create", MAKE, .result = ARGUMENT(5)),
+	NOTE("MPI_Dist_graph_create", MAKE, .result = ON_STACK(8)),
+	NOTE("MPI_Dist_graph_create_adjacent", MAKE, .result = ON_STACK(9)),
 	NOTE("MPI_Comm_size", SIZE, .communicator = ARGUMENT(0), .result = ARGUMENT(1)),
 	NOTE("MPI_Comm_rank", RANK, .communicator = ARGUMENT(0), .result = ARGUMENT(1)),
 	NOTE("MPI_Comm_dup", COPY, .communicator = ARGUMENT(0), .result = ARGUMENT(1)),

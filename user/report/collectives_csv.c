@@ -43,7 +43,7 @@ static void write_count(FILE *file, uint64_t count)
 static void write_what(FILE *file, const struct rank *rank, const struct collective *collective)
 {
 	const struct group *group = &rank->groups[collective->group];
-	bool receives = collective->kind == COLLECTIVE_RECEIVE;
+	bool receives = collective_only_gets(collective);
 
 	fprintf(file, "%" PRIu64 ",%u,", collective->time_ns, collective->group);
 	write_number(file, group->rank);

@@ -40,6 +40,8 @@ static const char *const LIMITATIONS[] = {
 	"need them."
 #define LIMITATION_CHILDREN                                                                                            \
 	"%lld children of the process, forked without exec (as data loaders do), are not in this report."
+#define LIMITATION_IDENTITY                                                                                            \
+	"The launcher says that this is rank %d of %lld, its largest communicator that it is rank %d of %d."
 #define LIMITATION_LOSSES "Events were lost: see live.losses; blocks, users and operators may be missing or wrong."
 #define LIMITATION_WINDOW                                                                                              \
 	"Only a window of the trace was kept: before live.window.since_ns there are only the blocks that were alive "  \
@@ -64,6 +66,25 @@ static const char *const LIMITATIONS[] = {
 	"The allocator back end is cudaMallocAsync: blocks are what the driver's pools gave to it, and what the "      \
 	"pools "                                                                                                       \
 	"hold beside them is not known."
+
+/* The rank that the launcher's environment says must be that of the communicator of all ranks. */
+static void put_identity(struct json *json, const struct rank *rank, yajl_val target)
+{
+	long long world = tree_number(target, "world_size");
+	const struct group *largest = NULL;
+	char *text;
+
+	for (size_t i = 0; i < arrlenu(rank->groups); i++)
+		if (rank->groups[i].size > 0 && (!largest || rank->groups[i].size > largest->size))
+			largest = &rank->groups[i];
+	if (rank->rank_source != RANK_OF_LAUNCHER || world <= 0 || !largest || largest->size < world ||
+		(largest->size == world && largest->rank == rank->rank))
+		return;
+	if (asprintf(&text, LIMITATION_IDENTITY, rank->rank, world, largest->rank, largest->size) < 0)
+		return;
+	json_text(json, text);
+	free(text);
+}
 
 static void put_children(struct json *json, yajl_val end)
 {
@@ -141,6 +162,7 @@ void put_limitations(struct json *json, const struct rank *rank, yajl_val target
 	if (!rank->end_json)
 		json_text(json, LIMITATION_CUT_OFF);
 	put_children(json, end);
+	put_identity(json, rank, target);
 	if (rank->reused_addresses)
 		json_text(json, LIMITATION_REUSED);
 	put_device_limitations(json, rank, target);

@@ -34,6 +34,9 @@ static const struct {
 	{"MASTER_PORT", NULL},
 };
 
+/* What the pod of a process is called among the sources of a job. */
+#define POD_SOURCE "pod"
+
 static void fault_tell(struct identity *identity, const char *name, const char *value, const char *range)
 {
 	/* The first one; a value may be as long as it likes. */
@@ -82,24 +85,41 @@ static void ranks_read(const struct process *process, size_t launcher, struct id
 	identity->rank_source = NULL;
 }
 
+static void job_take(struct identity *identity, const char *source, const char *value)
+{
+	/* It becomes a folder: a prefix keeps it from being "..", or the name of a rank's. */
+	size_t length = (size_t)snprintf(identity->job, sizeof(identity->job), "job_%s", value);
+
+	identity->job_source = source;
+	if (length >= sizeof(identity->job))
+		length = sizeof(identity->job) - 1;
+	for (size_t at = 0; at < length; at++)
+		if (!isalnum((unsigned char)identity->job[at]) && !strchr("._-", identity->job[at]))
+			identity->job[at] = '_';
+}
+
+/* Jobs that meet inside a pod have one of their own, and the same port as others. */
+static bool meets_in_pod(const struct process *process, const char *variable)
+{
+	const char *address = process_environment(process, "MASTER_ADDR");
+
+	return *process->pod && !strcmp(variable, "MASTER_PORT") &&
+	       (!address || !strcmp(address, "localhost") || !strncmp(address, "127.", strlen("127.")));
+}
+
 static void job_read(const struct process *process, struct identity *identity)
 {
 	for (size_t index = 0; index < sizeof(jobs) / sizeof(jobs[0]); index++) {
 		const char *value = process_environment(process, jobs[index].name);
-		size_t length = 0;
 
-		if (!value || !*value || (jobs[index].nothing && !strcmp(value, jobs[index].nothing)))
+		if (!value || !*value || (jobs[index].nothing && !strcmp(value, jobs[index].nothing)) ||
+			meets_in_pod(process, jobs[index].name))
 			continue;
-		identity->job_source = jobs[index].name;
-		/* It becomes a folder: a prefix keeps it from being "..", or the name of a rank's. */
-		length = (size_t)snprintf(identity->job, sizeof(identity->job), "job_%s", value);
-		if (length >= sizeof(identity->job))
-			length = sizeof(identity->job) - 1;
-		for (size_t at = 0; at < length; at++)
-			if (!isalnum((unsigned char)identity->job[at]) && !strchr("._-", identity->job[at]))
-				identity->job[at] = '_';
+		job_take(identity, jobs[index].name, value);
 		return;
 	}
+	if (*process->pod)
+		job_take(identity, POD_SOURCE, process->pod);
 }
 
 void identity_read(const struct process *process, struct identity *identity)

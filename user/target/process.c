@@ -2,6 +2,7 @@
 /* Facts of a process from /proc (proc(5)); its life by pidfd_open(2). */
 #include "target/process.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -68,6 +69,42 @@ static char *command_read(pid_t pid)
 	return text;
 }
 
+/* Does a UUID begin here? systemd's names have _ in place of -. */
+static bool uuid_take(const char *text, char uuid[PROCESS_POD_BYTES])
+{
+	for (size_t index = 0; index < PROCESS_POD_BYTES - 1; index++) {
+		bool dash = index == 8 || index == 13 || index == 18 || index == 23;
+
+		if (dash ? text[index] != '-' && text[index] != '_' : !isxdigit((unsigned char)text[index]))
+			return false;
+		uuid[index] = dash ? '-' : text[index];
+	}
+	uuid[PROCESS_POD_BYTES - 1] = '\0';
+	return true;
+}
+
+/* The kubelet names groups "…/pod<uid>/…" or "…-pod<uid>.slice/…" (Kubernetes, cgroup drivers). */
+void process_pod_find(const char *cgroup, char pod[PROCESS_POD_BYTES])
+{
+	static const char before[] = "pod";
+
+	for (const char *at = strstr(cgroup, before); at; at = strstr(at + 1, before))
+		if (at > cgroup && (at[-1] == '/' || at[-1] == '-') && uuid_take(at + strlen(before), pod))
+			return;
+	pod[0] = '\0';
+}
+
+static void pod_read(struct process *process)
+{
+	char *text;
+	size_t size;
+
+	process->pod[0] = '\0';
+	if (!proc_read(process->pid, "cgroup", &text, &size) && text)
+		process_pod_find(text, process->pod);
+	free(text);
+}
+
 int process_refresh(struct process *process)
 {
 	char path[PROC_PATH_MAX], target[PATH_MAX];
@@ -85,6 +122,7 @@ int process_refresh(struct process *process)
 		free(process->environment);
 		process->environment = NULL;
 	}
+	pod_read(process);
 	snprintf(path, sizeof(path), "/proc/%d/exe", process->pid);
 	length = readlink(path, target, sizeof(target) - 1);
 	if (length > 0)

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define PROCESS_POD_BYTES 37 /* a UUID as text */
+
 struct process {
 	pid_t pid;
 	int pidfd; /* readable when the process has ended */
@@ -16,6 +18,7 @@ struct process {
 	char *executable;  /* path as the target sees it, NULL when unknown */
 	char *environment; /* as it was at exec: NUL-separated, may be NULL */
 	size_t environment_size;
+	char pod[PROCESS_POD_BYTES]; /* uid of its Kubernetes pod, "": in none */
 };
 
 /*
@@ -27,6 +30,9 @@ void process_close(struct process *process);
 
 /* Read command, executable and environment again: after an exec. */
 int process_refresh(struct process *process);
+
+/* The uid of a Kubernetes pod in the text of /proc/PID/cgroup; "": there is none. */
+void process_pod_find(const char *cgroup, char pod[PROCESS_POD_BYTES]);
 
 /* Value of an environment variable at exec time, NULL when unset. */
 const char *process_environment(const struct process *process, const char *name);
