@@ -212,6 +212,27 @@ Test(communication, sum_that_is_divided_is_an_average_by_hand)
 	cr_assert_eq(nth(rank, 3)->division, DIVISION_NONE);
 }
 
+Test(communication, mode_is_compiled_below_generated_code)
+{
+	static const char *const files[] = {"/job.py", "/usr/lib/torch/distributed/_functional_collectives.py",
+		"/tmp/torchinductor_root/ab/cabc.py", "<eval_with_key>.9 from /usr/lib/torch/fx/proxy.py:1"};
+	static const enum collective_mode modes[] = {MODE_EAGER, MODE_FUNCTIONAL, MODE_COMPILED, MODE_COMPILED};
+	const struct rank *rank;
+
+	for (uint64_t i = 0; i < 4; i++) {
+		struct collective_event event = {.group = GROUP, .size = 2, .peer = -1, .stack = i + 1};
+		struct frame frames[] = {{.file = "/job.py", .function = "f"}, {.file = files[i], .function = "g"},
+			{.file = "/usr/lib/torch/_ops.py", .function = "__call__"}};
+
+		define_stack(&trace, i + 1, frames, 3);
+		event.event = trace_event(&trace, EVENT_COLLECTIVE, sizeof(event), 0);
+		trace.error = model_event(trace.model, &event.event);
+	}
+	rank = trace_finish(&trace);
+	for (size_t i = 0; i < 4; i++)
+		cr_assert_eq(nth(rank, i)->mode, modes[i], "%s", files[i]);
+}
+
 Test(communication, of_one_element_is_small)
 {
 	const struct rank *rank;

@@ -284,7 +284,7 @@ static char *told_of(int32_t place, int32_t size)
 	make(&trace, OP_EMPTY, 0x1000, 64);
 	event.event = trace_event(&trace, EVENT_COLLECTIVE, sizeof(event), 0);
 	cr_assert(eq(int, model_event(trace.model, &event.event), 0));
-	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_ALL, folder), 0));
+	cr_expect(eq(int, report_rank(trace_finish(&trace), NULL, REPORT_DEFAULT, folder), 0));
 	text = file_read(folder, "memory.json");
 	path_of(path, folder, "collectives.csv");
 	unlink(path);

@@ -239,7 +239,9 @@ static enum collective_mode stack_mode(const struct stack *stack)
 	enum collective_mode mode = MODE_EAGER;
 
 	for (uint32_t i = 0; i < stack->frame_count; i++) {
-		if (strstr(stack->frames[i].file, "/torchinductor_"))
+		/* Files of inductor, and what Python makes of other compilers' graphs (torch.fx). */
+		if (strstr(stack->frames[i].file, "/torchinductor_") ||
+			!strncmp(stack->frames[i].file, "<eval_with_key>", strlen("<eval_with_key>")))
 			return MODE_COMPILED;
 		if (strstr(stack->frames[i].file, "/torch/distributed/_functional_collectives.py"))
 			mode = MODE_FUNCTIONAL;
