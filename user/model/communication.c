@@ -193,8 +193,13 @@ static void collective_follow(struct following *following, uint32_t index)
 {
 	struct target_state *target = following->passes->target;
 	struct collective *collective = collective_at(following, index);
-	const uint32_t *inputs = target->collective_allocations + collective->blocks;
-	const uint32_t *outputs = inputs + collective->input_blocks;
+	const uint32_t *inputs, *outputs;
+
+	/* There may be no array yet. */
+	if (!collective->input_blocks && !collective->output_blocks)
+		return;
+	inputs = target->collective_allocations + collective->blocks;
+	outputs = inputs + collective->input_blocks;
 
 	for (uint32_t i = 0; i < collective->input_blocks; i++) {
 		if (inputs[i] == NONE)
