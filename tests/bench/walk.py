@@ -60,7 +60,7 @@ def trace(options, folder):
     if done.returncode or not looks:
         sys.exit(f"hdtrace failed with {done.returncode}:\n{done.stderr}")
     # Attaching the probes and writing the report are no looks: what counts is from the first to the last of these.
-    traced = [step for step in steps if looks[0][0] <= step[0] and step[1] <= max(looks[-1][1], attached + options.seconds)]
+    traced = [step for step in steps if looks[0][0] <= step[1] <= max(looks[-1][1], attached + options.seconds)]
     return [step for step in steps if step[1] < attached], traced, looks
 
 
