@@ -293,6 +293,14 @@ static void check_devices(const struct rank *rank)
 }
 
 /* Those that are held do not overlap, and the devices' totals are their sums. */
+/* Bytes of addresses that it takes: a handle is no address, but no other's either. */
+static uint64_t segment_extent(const struct segment *segment)
+{
+	bool handle = segment->memory == SEGMENT_ARRAY || (segment->memory == SEGMENT_IMPORTED && !segment->mapped);
+
+	return handle ? 1 : segment->bytes;
+}
+
 static void check_segments(const struct rank *rank)
 {
 	uint64_t held[DEVICE_TYPES_MAX] = {0};
@@ -303,15 +311,15 @@ static void check_segments(const struct rank *rank)
 		require(segment->device == UINT8_MAX || segment->device < arrlenu(rank->devices));
 		if (segment->end_time_ns != UINT64_MAX)
 			continue;
-		if (segment->device != UINT8_MAX)
+		if (segment->device != UINT8_MAX && segment->memory != SEGMENT_IMPORTED)
 			held[segment->device] += segment->bytes;
 		for (size_t j = 0; segment->address && j < i; j++) {
 			const struct segment *other = &rank->segments[j];
 
 			require(other->end_time_ns != UINT64_MAX || !other->address ||
-				other->address - segment->address >= segment->bytes);
+				other->address - segment->address >= segment_extent(segment));
 			require(other->end_time_ns != UINT64_MAX || !other->address ||
-				segment->address - other->address >= other->bytes);
+				segment->address - other->address >= segment_extent(other));
 		}
 	}
 	for (size_t i = 0; i < arrlenu(rank->devices); i++) {
