@@ -149,6 +149,7 @@ install: all
 	install -m 644 queries/*.sql $(DESTDIR)$(PREFIX)/share/hdtrace/queries
 	$(foreach place,$(AGENT_FILES),$(if $(call agent_files,$(place)),install -D -m 644 -t $(call agent_folder,$(place)) \
 		$(call agent_files,$(place)) &&)) true
+	sed -i 's|/usr/sbin/|$(PREFIX)/sbin/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/hdtrace-agent.service
 
 clean:
 	@rm -rf $(BUILD) compile_commands.json

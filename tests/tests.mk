@@ -102,7 +102,8 @@ check-bpf:
 	@echo "BPF for arm64: no warning"
 
 INSTALLED := sbin/hdtrace share/man/man8/hdtrace.8 share/bash-completion/completions/hdtrace share/hdtrace/report.schema.json share/hdtrace/top.schema.json \
-	$(addprefix share/hdtrace/,$(wildcard queries/*.sql))
+	$(addprefix share/hdtrace/,$(wildcard queries/*.sql)) share/hdtrace/prometheus/hdtrace.rules.yml \
+	share/hdtrace/grafana/hdtrace.dashboard.json lib/systemd/system/hdtrace-agent.service ../../etc/hdtrace/agent.conf
 
 check-install: all
 	@rm -rf $(BUILD)/installed
@@ -122,7 +123,7 @@ check-package: all
 CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install check-package e2e e2e-sanitize
 
 # Other versions of PyTorch and CPython; where one cannot be made, its tests say that they are skipped.
-ROOTS := cuda latest python39 clickhouse plain
+ROOTS := cuda latest python39 clickhouse prometheus plain
 
 roots:
 	@for root in $(ROOTS); do scripts/test-root $$root >/dev/null || true; done

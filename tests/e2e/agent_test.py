@@ -11,7 +11,7 @@ import sqlite3
 import urllib.error
 import urllib.request
 
-from harness import PYTHON, TOP, check, check_equal, program_path, test, wait_until
+from harness import HERE, PYTHON, TOP, check, check_equal, program_path, test, wait_until
 from prometheus import Prometheus, promtool
 
 PACKAGED = os.path.join(TOP, "packaging", "agent")
@@ -166,7 +166,7 @@ def check_promtool(agent):
 
 @test(needs_bpf=False, timeout=300)
 def test_rules_for_prometheus_fire_for_the_rank_that_they_are_about(context):
-    for arguments in (("check", "rules", RULES), ("test", "rules", RULES.replace(".yml", ".test.yml"))):
+    for arguments in (("check", "rules", RULES), ("test", "rules", os.path.join(HERE, "hdtrace.rules.test.yml"))):
         code, said = promtool(*arguments)
         check_equal(code, 0, f"promtool {arguments}: {said}")
     with open(os.path.join(PACKAGED, "hdtrace.dashboard.json"), encoding="utf-8") as file:
