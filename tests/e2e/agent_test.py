@@ -290,3 +290,5 @@ def test_agent_tells_who_held_the_memory_that_ran_out(context):
     audit = context.run(context.hdtrace, "audit", "--store", agent.path("audit.db"), "oom")
     check_equal(audit.code, 0, f"exit code of {audit}")
     check("leaking.py" in audit.out, f"the job is not named: {audit}")
+    lines = agent.rows(f"SELECT line FROM oom WHERE asked_bytes = {line['asked']}")
+    check(any(text.endswith(f"leaking.py:{line['line']}") for text, in lines), f"line {line['line']} is not named:", lines)

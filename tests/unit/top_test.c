@@ -47,10 +47,11 @@ static void allocate(uint64_t bytes)
 		.event = {.size = sizeof(event), .kind = EVENT_DEVICE_ALLOCATE, .time_ns = 5},
 		.address = 0x100000 + allocated,
 		.bytes = bytes,
-		.allocated = allocated += bytes,
+		.allocated = allocated + bytes,
 		.reserved = 1 << 20,
 		.device_type = DEVICE_CUDA};
 
+	allocated += bytes;
 	cr_assert_eq(capture_writer_append(writer, &event.event), 0);
 }
 

@@ -433,6 +433,7 @@ int agent_run(const struct agent_options *options, struct agent_config *config)
 		.ring_size = config->ring_bytes,
 		.owners = config->owners,
 		.steps_told = config->steps,
+		.blocks_only = true,
 		.all_pids = true,
 		.stay = true,
 		.quiet = true,

@@ -322,7 +322,7 @@ static void put_out_of_memory(
 		.device = device->name,
 		.node = putting->journal->node,
 		.phase = rank->phase_known ? live_phase_name(rank->phase) : NULL,
-		.line = rank->line,
+		.line = *device->out_of_memory_line ? device->out_of_memory_line : rank->line,
 		.rank = metrics_rank(rank),
 		.time = time_ns / SECOND_NS,
 		.microsecond = time_ns % SECOND_NS / MICROSECOND_NS,
@@ -410,7 +410,8 @@ static void rank_look(struct putting *putting, size_t index, uint64_t period_ns)
 	const struct live_rank *rank = live_rank_at(putting->live, index);
 	struct entry *entry = entry_find(putting->journal, rank);
 
-	if (!entry && !rank->ended)
+	/* It may have begun and ended between two looks. */
+	if (!entry)
 		entry = entry_new(putting, rank);
 	if (!entry || entry->closed)
 		return;

@@ -9,6 +9,8 @@
  * having been made (memory shared with a process that loads data, NumPy's) has no
  * end that is seen, and would pile up.
  */
+#include <stdio.h>
+
 #include <hdtrace/capture.h>
 
 #include "live/state.h"
@@ -248,13 +250,20 @@ static void device_request(struct state *state, struct strand *strand, const str
 	block_change(state, block, &workspace);
 }
 
-static void memory_exhausted(struct state *state, const struct out_of_memory_event *event)
+static void memory_exhausted(
+	struct live *live, struct state *state, struct strand *strand, const struct out_of_memory_event *event)
 {
 	uint8_t at = live_device_find(state, event->device_type, event->device_index);
 	struct live_device *device = &state->rank.devices[at];
+	uint16_t line;
 
 	if (at == LIVE_DEVICES_MAX)
 		return;
+	line = strand_maker(live, state, strand, &event->event).place[LIVE_LINES];
+	device->out_of_memory_line[0] = '\0';
+	if (line >= PLACES_FIRST)
+		snprintf(device->out_of_memory_line, sizeof(device->out_of_memory_line), "%s",
+			state->places[LIVE_LINES].places[line].name);
 	device->out_of_memories++;
 	device->out_of_memory_bytes = event->bytes;
 	device->out_of_memory_time_ns = event->event.time_ns;
@@ -466,7 +475,7 @@ void blocks_take(struct live *live, struct state *state, struct strand *strand, 
 		segment_take(live, state, strand, (const void *)event);
 		break;
 	case EVENT_OUT_OF_MEMORY:
-		memory_exhausted(state, (const void *)event);
+		memory_exhausted(live, state, strand, (const void *)event);
 		break;
 	default:
 		break;

@@ -69,6 +69,7 @@ struct live_device {
 
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
 	uint64_t out_of_memories, out_of_memory_bytes, out_of_memory_time_ns; /* bytes asked for, by the last one */
+	char out_of_memory_line[LIVE_TEXT_BYTES];                             /* that asked, "": unknown */
 };
 
 /* What blocks have in common: a module or a line. */

@@ -41,7 +41,10 @@ int hook_set_choose(struct session *session, struct target *target)
 		session->options->hooks == HOOKS_PLAIN || !arrlen(plan->sets[HOOK_SET_SPARSE].hooks) ||
 		(session->options->hooks == HOOKS_AUTO && process_program_mentions(&target->process, INFERENCE_WORD));
 
-	target->settings.plain = plain;
+	/* The programs look for inference mode where they follow the other set. */
+	target->settings.plain = plain || session->options->blocks_only;
+	if (session->options->blocks_only)
+		return 0;
 	return hook_set_use(session, target, plain ? HOOK_SET_PLAIN : HOOK_SET_SPARSE);
 }
 
@@ -89,7 +92,7 @@ int operators_probe(struct session *session, struct target *target, const struct
 	uint64_t *cookies, *offsets;
 	int *first, link;
 
-	if (!count || target->torch_refused)
+	if (!count || target->torch_refused || session->options->blocks_only)
 		return 0;
 	first = &library->first_hook[target->hook_set];
 	if (*first < 0)
@@ -140,7 +143,8 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 {
 	int sparse_link = target->operator_link, error;
 
-	if (target->hook_set == HOOK_SET_PLAIN || session->options->hooks != HOOKS_AUTO)
+	if (target->hook_set == HOOK_SET_PLAIN || session->options->blocks_only ||
+		session->options->hooks != HOOKS_AUTO)
 		return;
 	error = plain_attach(session, target);
 	if (error) {
