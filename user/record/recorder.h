@@ -62,7 +62,7 @@ struct record_options {
 	 * of that level has the former and not the latter.
 	 */
 	bool owners, steps_told;
-	bool blocks_only; /* no hooks of operators, which cost most: whoever made a block is not known */
+	bool blocks_only;            /* no hooks of operators, which cost most: whoever made a block is not known */
 	bool stay;                   /* with all_pids: also who comes later, and for ever, whoever ends */
 	pid_t pids[RECORD_PIDS_MAX]; /* in ascending order, each once */
 	int pid_count;
