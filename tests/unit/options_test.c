@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 
 Test(size, is_a_number_and_a_unit_of_1024)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The agent's loop: a sink of a recording without a capture; what is done at each look. */
+#include "base/folder.h"
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include "agent/metrics.h"
 #include "agent/sender.h"
 #include "agent/server.h"
-#include "cli/cli.h"
 #include "containers/containers.h"
 #include "live/live.h"
 #include "record/recorder.h"
@@ -87,7 +87,7 @@ static int port_tell(const struct agent *agent)
 	return 0;
 }
 
-static int server_begin(const struct agent *agent, const struct agent_config *config, struct server **server)
+static int server_begin(const struct agent_config *config, struct server **server)
 {
 	struct server_options options = {
 		.address = config->address,
@@ -99,7 +99,6 @@ static int server_begin(const struct agent *agent, const struct agent_config *co
 	char fault[SERVER_FAULT_BYTES];
 	int error;
 
-	(void)agent;
 	*server = NULL;
 	if (!*config->address)
 		return 0;
@@ -169,9 +168,9 @@ static int server_change(struct agent *agent, const struct agent_config *new)
 	int error;
 
 	server_stop(agent->server);
-	error = server_begin(agent, new, &agent->server);
+	error = server_begin(new, &agent->server);
 	if (error)
-		server_begin(agent, agent->config, &agent->server);
+		server_begin(agent->config, &agent->server);
 	return error;
 }
 
@@ -383,7 +382,7 @@ static int agent_begin(struct agent *agent)
 	agent->captures = captures_new(agent->config);
 	if (!agent->live || !agent->growth || !agent->journal || !agent->captures)
 		return -ENOMEM;
-	error = server_begin(agent, agent->config, &agent->server);
+	error = server_begin(agent->config, &agent->server);
 	if (!error && agent->server)
 		error = port_tell(agent);
 	return error ? error : store_begin(agent);

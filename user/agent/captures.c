@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* When a full capture is made, the process that makes it, and what is kept of them on disk. */
+#include "base/folder.h"
 #include "agent/captures.h"
 
 #include <dirent.h>
@@ -19,7 +20,6 @@
 
 #include "agent/journal.h"
 #include "agent/metrics.h"
-#include "cli/cli.h"
 #include "containers/containers.h"
 
 #define SECOND_NS 1000000000ull
@@ -30,6 +30,7 @@
 #define NAME_BYTES 160
 #define UNFINISHED ".part"
 #define OPEN_FOLDERS 16
+#define BLOCK_BYTES 512 /* of st_blocks: stat(3type) */
 
 /* What of a rank is remembered, as long as it lives. */
 struct memory {
@@ -49,8 +50,8 @@ struct folder {
 
 struct captures {
 	const struct agent_config *config;
-	struct memory *memories; /* stb_ds */
-	uint64_t begun_ns[64];   /* of the last ones, number n at n % 64 */
+	struct memory *memories;                /* stb_ds */
+	uint64_t begun_ns[CAPTURES_HOURLY_MAX]; /* of the last ones, number n at n % CAPTURES_HOURLY_MAX */
 	uint64_t begun, refused, bytes, tidied_ns;
 	pid_t process; /* that makes one, 0: none does */
 	uint64_t process_ns;
@@ -68,7 +69,7 @@ static int bytes_add(const char *path, const struct stat *status, int type, stru
 	(void)path;
 	(void)place;
 	if (type == FTW_F)
-		tree_bytes += (uint64_t)status->st_blocks * 512;
+		tree_bytes += (uint64_t)status->st_blocks * BLOCK_BYTES;
 	return 0;
 }
 
@@ -229,7 +230,7 @@ static void capture_begin(struct captures *captures, const struct live_rank *ran
 	if (!captures->process)
 		return;
 	captures->process_ns = now_ns;
-	captures->begun_ns[captures->begun++ % 64] = now_ns;
+	captures->begun_ns[captures->begun++ % CAPTURES_HOURLY_MAX] = now_ns;
 	memory->last_ns = now_ns;
 	memory->asked = false;
 	fprintf(stderr, "hdtrace: full capture of pid %d (%s): %s\n", rank->pid, reason, captures->path);
@@ -339,11 +340,13 @@ static const char *reason_of(const struct agent_config *config, const struct liv
 /* Of those begun in the last hour there may be so many. */
 static bool hour_is_full(const struct captures *captures, uint64_t now_ns)
 {
-	uint64_t count = 0, known = captures->begun < 64 ? captures->begun : 64;
+	uint64_t count = 0, known = captures->begun;
 
+	if (known > CAPTURES_HOURLY_MAX)
+		known = CAPTURES_HOURLY_MAX;
 	for (uint64_t index = 0; index < known; index++)
 		count += now_ns - captures->begun_ns[index] < HOUR_NS;
-	return count >= captures->config->per_hour || count == 64;
+	return count >= captures->config->per_hour;
 }
 
 static bool rank_pauses(const struct captures *captures, const struct memory *memory, uint64_t now_ns)
@@ -366,7 +369,8 @@ static void ranks_look(struct captures *captures, const struct live *live, const
 		memory = memory_of(captures, rank);
 		memory->seen = true;
 		reason = reason_of(captures->config, rank, memory, growth);
-		if (!reason || captures->process)
+		/* The one before is to be in the store first. */
+		if (!reason || captures->process || captures->adding)
 			continue;
 		/* Its reason lasts: counted once for each pause. */
 		if (rank_pauses(captures, memory, now_ns) && !memory->asked)

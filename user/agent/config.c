@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reading the agent's configuration: a table of settings, and what must hold between them. */
+#include "base/size.h"
 #include "agent/config.h"
 
 #include <arpa/inet.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "cli/cli.h"
 #include "store/store.h"
 
 enum setting_type { SETTING_TEXT, SETTING_NUMBER, SETTING_BYTES, SETTING_SECONDS, SETTING_PERCENT, SETTING_FLAG };
@@ -50,7 +50,7 @@ static const struct setting settings[] = {
 	{"captures", "folder", SETTING_TEXT, MEMBER(captures), "/var/lib/hdtrace/captures", 0, 0},
 	{"captures", "steps", SETTING_NUMBER, MEMBER(capture_steps), "3", 1, 1000000},
 	{"captures", "seconds", SETTING_SECONDS, MEMBER(capture_seconds), "60s", 1, DAY},
-	{"captures", "per-hour", SETTING_NUMBER, MEMBER(per_hour), "4", 0, 3600},
+	{"captures", "per-hour", SETTING_NUMBER, MEMBER(per_hour), "4", 0, CAPTURES_HOURLY_MAX},
 	{"captures", "pause", SETTING_SECONDS, MEMBER(pause), "30m", 0, YEAR},
 	{"captures", "quota", SETTING_BYTES, MEMBER(quota_bytes), "2G", 1048576, BYTES_MAX},
 	{"captures", "age", SETTING_SECONDS, MEMBER(age), "14d", 60, 100 * YEAR},

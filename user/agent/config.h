@@ -12,6 +12,7 @@
 
 #define CONFIG_DEFAULT "/etc/hdtrace/agent.conf"
 #define CONFIG_FAULT_BYTES 512
+#define CAPTURES_HOURLY_MAX 60
 
 struct agent_config {
 	/* [agent] */

@@ -221,7 +221,7 @@ AGENT_VALUE(agent_store_works, figures->store_works)
 AGENT_VALUE(agent_captures, (double)figures->captures)
 AGENT_VALUE(agent_captures_refused, (double)figures->captures_refused)
 AGENT_VALUE(agent_capture_bytes, (double)figures->capture_bytes)
-AGENT_VALUE(agent_ranks_lost, (double)figures->ranks_lost)
+AGENT_VALUE(agent_refused, (double)figures->cost.refused)
 AGENT_VALUE(agent_configuration_works, figures->configuration_works)
 
 static const struct agent_family agent_families[] = {
@@ -241,7 +241,7 @@ static const struct agent_family agent_families[] = {
 		agent_captures_refused},
 	{"hdtrace_agent_capture_bytes", METRIC_GAUGE, "Full captures on disk.", agent_capture_bytes},
 	{"hdtrace_agent_targets_refused", METRIC_COUNTER, "Processes that could not be traced for want of room.",
-		agent_ranks_lost},
+		agent_refused},
 	{"hdtrace_agent_configuration_valid", METRIC_GAUGE, "0: the file as it is now was refused.",
 		agent_configuration_works},
 };

@@ -30,8 +30,6 @@ struct agent_figures {
 	uint64_t records, records_lost;       /* given to the spool; that found no room there */
 	uint64_t captures, captures_refused, capture_bytes;
 	uint64_t store_failures;
-	uint64_t ranks_lost; /* that found no room in the tracer */
-	uint64_t reloads_refused;
 	bool store_works, configuration_works;
 };
 

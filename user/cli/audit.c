@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "audit/query.h"
 #include "audit/table_output.h"
 #include "cli/cli.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "containers/containers.h"

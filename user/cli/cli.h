@@ -37,18 +37,6 @@ struct output_options {
 	struct report_options report;
 };
 
-/*
- * Create a folder and its parents. Returns 0 or a negative errno; then nothing
- * is left of what was made. *made, unless NULL, is for folder_unmake.
- */
-int folder_make(const char *path, size_t *made);
-
-/* Remove the folders that folder_make made, as far as they are empty. */
-void folder_unmake(const char *path, size_t made);
-
-/* "FOLDER/name", to be freed; NULL when memory is out. */
-char *path_join(const char *folder, const char *name);
-
 /* Paths of captures that may be named by their folders: stb_ds, to be given to captures_free. NULL: one is not there,
  * which was told. */
 char **captures_name(const char *const *inputs, size_t count);
@@ -69,9 +57,6 @@ const struct rank **model_ranks(const struct model *model);
  * are in. Returns an exit status; what went wrong was told.
  */
 int outputs_write(const char *const *captures, size_t count, const char *folder, const struct output_options *options);
-
-/* Parse "64M"; K, M, G are powers of 1024. Returns false when it is no size. */
-bool size_parse(const char *text, uint64_t *size);
 
 /* Parse "csv,json", or "all", into a mask. Returns false for an unknown name. */
 bool formats_parse(const char *text, unsigned int *formats);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 #include "containers/containers.h"
 #include "report/findings_json.h"

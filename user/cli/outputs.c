@@ -5,106 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "containers/containers.h"
 #include "findings/findings.h"
 
-#define FOLDER_MODE 0777  /* less the umask */
 #define FORMATS_ALL "all" /* for --format */
-
-/* One more folder of a path; *made becomes the length of the first that was not there before. */
-static int folder_add(const char *path, size_t *made)
-{
-	struct stat status;
-	int error;
-
-	if (!mkdir(path, FOLDER_MODE)) {
-		if (!*made)
-			*made = strlen(path);
-		return 0;
-	}
-	/* What exists counts, whatever else stands against making it (EROFS, EACCES). */
-	error = -errno;
-	if (stat(path, &status))
-		return error;
-	return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
-}
-
-int folder_make(const char *path, size_t *made)
-{
-	char *copy = strdup(path);
-	size_t first = 0;
-	int error = 0;
-
-	if (!copy)
-		return -ENOMEM;
-	for (char *at = copy + 1; *path && *at && !error; at++) {
-		if (*at != '/')
-			continue;
-		*at = '\0';
-		error = folder_add(copy, &first);
-		*at = '/';
-	}
-	if (!error)
-		error = folder_add(copy, &first);
-	if (error)
-		folder_unmake(path, first);
-	else if (made)
-		*made = first;
-	free(copy);
-	return error;
-}
-
-void folder_unmake(const char *path, size_t made)
-{
-	char *copy = made ? strdup(path) : NULL;
-
-	/* From the innermost outwards; one that is not empty stops it. */
-	while (copy && strlen(copy) >= made && (!rmdir(copy) || errno == ENOENT)) {
-		char *slash = strrchr(copy, '/');
-
-		if (!slash || slash == copy)
-			break;
-		*slash = '\0';
-	}
-	free(copy);
-}
-
-char *path_join(const char *folder, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
-}
-
-bool size_parse(const char *text, uint64_t *size)
-{
-	static const char units[] = "KMG";
-	unsigned long long number;
-	const char *unit;
-	char *end;
-
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno || end == text || *text == '-')
-		return false;
-	if (*end) {
-		unit = strchr(units, *end);
-		if (!unit || end[1])
-			return false;
-		for (ptrdiff_t power = 0; power <= unit - units; power++) {
-			if (number > UINT64_MAX >> 10)
-				return false;
-			number <<= 10;
-		}
-	}
-	*size = number;
-	return true;
-}
 
 /* Of a name that is so long; 0: there is none. */
 static unsigned int format_find(const char *name, size_t length)

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/size.h"
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "record/recorder.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "cli/cli.h"
 #include "containers/containers.h"
 

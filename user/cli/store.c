@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/size.h"
+#include "base/folder.h"
 #include "audit/capture_records.h"
 #include "audit/prediction.h"
 #include "cli/cli.h"

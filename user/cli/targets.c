@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 
 #define RING_SIZE_MAX (1ull << 30)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/size.h"
 #include "cli/cli.h"
 #include "top/top.h"
 

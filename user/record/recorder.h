@@ -44,6 +44,7 @@ struct recording_cost {
 	uint64_t records, bytes; /* from the ring */
 	uint64_t processor_ns;   /* of this process, user and system */
 	uint64_t memory_bytes;   /* resident now */
+	uint64_t refused;        /* processes for which there was no place */
 	uint64_t probe_hits;     /* UINT64_MAX: only counted with record_options.statistics */
 };
 void recording_cost(const struct recording *recording, struct recording_cost *cost);

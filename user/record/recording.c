@@ -51,6 +51,7 @@ void recording_cost(const struct recording *recording, struct recording_cost *co
 		.bytes = session->bytes,
 		.processor_ns = nanoseconds_of(&usage.ru_utime) + nanoseconds_of(&usage.ru_stime),
 		.memory_bytes = resident_bytes(),
+		.refused = session->refused,
 		.probe_hits = probe_hits(session),
 	};
 }

@@ -142,6 +142,7 @@ struct session {
 	struct model *model;
 	struct replay *replay;
 	int steps_error;         /* the first that counting met */
+	uint64_t refused;        /* targets for which there was no place */
 	uint64_t records, bytes; /* received from the ring */
 	uint64_t wake_ups;       /* by the ring, of the reader */
 };

@@ -47,8 +47,10 @@ static int target_enlist(struct session *session, struct target *target)
 
 	if (arrlen(session->targets) >= PROGRAM_TARGETS_MAX) {
 		gone = target_place_find(session, target->parent);
-		if (!gone || tracer_target_reset(session->tracer, gone->index))
+		if (!gone || tracer_target_reset(session->tracer, gone->index)) {
+			session->refused++;
 			return -ENOSPC;
+		}
 		target->index = gone->index;
 		session->targets[target->index] = target;
 		target_free(session, gone);

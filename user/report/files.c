@@ -7,10 +7,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define FOLDER_MODE 0777 /* less the umask */
+#include "base/folder.h"
 
 typedef int (*report_writer)(const struct rank *rank, const struct report_options *options, const char *path);
 
@@ -61,11 +60,6 @@ static const struct {
 	{"allocated.folded", report_folded_allocated, REPORT_FOLDED, LAYOUT_ANY, false},
 };
 
-static int folder_make(const char *path)
-{
-	return mkdir(path, FOLDER_MODE) && errno != EEXIST ? -errno : 0;
-}
-
 static int file_write(const struct rank *rank, const struct report_options *options, const char *folder, size_t index)
 {
 	char *path;
@@ -97,9 +91,7 @@ int report_rank(const struct rank *rank, const struct report_options *options, u
 
 	if (asprintf(&rank_folder, "%s/rank_%d", folder, rank->rank) < 0)
 		return -ENOMEM;
-	error = folder_make(folder);
-	if (!error)
-		error = folder_make(rank_folder);
+	error = folder_make(rank_folder, NULL);
 	for (size_t i = 0; i < COUNT(FILES) && (!error || error == -ENODATA); i++)
 		if (is_wanted(i, options, formats)) {
 			int written = file_write(rank, options, rank_folder, i);
