@@ -8,10 +8,11 @@ import os
 import re
 import signal
 import sqlite3
+import time
 import urllib.error
 import urllib.request
 
-from harness import HERE, PYTHON, TOP, check, check_equal, program_path, test, wait_until
+from harness import HERE, PROGRAMS, PYTHON, TOP, check, check_equal, program_path, test, wait_until
 from prometheus import Prometheus, promtool
 
 PACKAGED = os.path.join(TOP, "packaging", "agent")
@@ -273,6 +274,28 @@ def test_agent_that_is_killed_loses_no_record_and_harms_no_job(context):
         check_equal(len(set(found)), len(found), "periods twice")
         kept = len(found)
     check_equal(len(agent.rows(f"SELECT run FROM run WHERE instance = '{label}'")), 1, "runs, of a job that was met again")
+    agent.stop()
+    job.check_alive()
+
+
+@test(alone=True, timeout=180)
+def test_agent_sees_a_job_after_more_processes_than_it_has_places(context):
+    """PROGRAM_TARGETS_MAX of them, and more, that mapped PyTorch and are gone."""
+    with open(os.path.join(TOP, "include", "hdtrace", "program.h"), encoding="utf-8") as source:
+        places = int(re.search(r"#define PROGRAM_TARGETS_MAX (\d+)", source.read())[1])
+    program, library = context.path("many_torches"), context.path("libtorch_cpu.so")
+    context.run("gcc", "-O2", "-o", program, os.path.join(PROGRAMS, "many_torches.c")).check_code(0)
+    # With code in it: what has none is not mapped as code, and no library for anybody who looks.
+    with open(context.path("empty.c"), "w", encoding="utf-8") as out:
+        out.write("int nothing(void) { return 0; }\n")
+    context.run("gcc", "-shared", "-o", library, context.path("empty.c")).check_code(0)
+    agent = Agent(context)
+    for _ in range(2):
+        context.run(program, places - 10, library, 30, timeout=100).check_code(0)
+        time.sleep(3)  # so long nobody gets the place of one that is gone
+    check_equal(agent.value("hdtrace_agent_targets_refused_total"), 0, "processes without a place")
+    job, label = trained(context)
+    agent.wait_value("hdtrace_steps_total", lambda steps: steps and steps > 2, "the job", job=label)
     agent.stop()
     job.check_alive()
 

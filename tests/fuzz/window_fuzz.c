@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "stream/capture_reader.h"
 #include "stream/capture_writer.h"
 #include "stream/record.h"

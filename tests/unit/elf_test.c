@@ -203,6 +203,29 @@ Test(symbols, are_found_by_their_exact_name_only)
 	elf_file_close(file);
 }
 
+/* The tables of this very program, let go and read again. */
+Test(symbols, are_there_again_after_the_tables_were_released)
+{
+	struct elf_file *file = open_path("/proc/self/exe");
+	struct elf_symbol before;
+	struct elf_range text, again;
+	size_t count, released;
+
+	elf_file_symbols(file, &count);
+	before = *elf_file_symbol(file, "elf_file_open");
+	cr_assert_eq(elf_file_section(file, ".text", &text), 0);
+	elf_file_release(file);
+	elf_file_release(file);
+	cr_assert_eq(elf_file_symbol(file, "elf_file_open")->address, before.address);
+	elf_file_symbols(file, &released);
+	cr_assert_eq(released, count);
+	elf_file_release(file);
+	cr_assert_eq(elf_file_section(file, ".text", &again), 0);
+	cr_assert_eq(again.address, text.address);
+	elf_file_release(file);
+	elf_file_close(file);
+}
+
 Test(symbols, are_listed_by_prefix_in_the_order_of_bytes)
 {
 	/* Names that agree in their first eight bytes, and in the first sixteen. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -404,4 +405,31 @@ Test(tree, has_every_process_with_its_parent)
 	arrfree(entries);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+}
+
+/* A name may look like the fields behind it. */
+Test(process, is_told_from_another_one_of_its_number_by_when_it_was_started)
+{
+	uint64_t mine = process_start_ticks(getpid()), child;
+	pid_t pid;
+	int hold[2];
+
+	cr_assert_eq(pipe(hold), 0);
+	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
+	pid = fork();
+	if (pid == 0) {
+		char byte;
+
+		prctl(PR_SET_NAME, "a) R 1 1 1 1");
+		close(hold[1]);
+		_exit(read(hold[0], &byte, 1) != 0);
+	}
+	close(hold[0]);
+	child = process_start_ticks(pid);
+	cr_expect_gt(mine, 0);
+	cr_expect_gt(child, mine);
+	cr_expect_lt(child, mine + 3600 * (uint64_t)sysconf(_SC_CLK_TCK));
+	close(hold[1]);
+	waitpid(pid, NULL, 0);
+	cr_expect_eq(process_start_ticks(pid), 0);
 }
