@@ -123,6 +123,8 @@ int verb_top(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
 		return STATUS_USAGE;
 	arguments.record.stay = arguments.record.all_pids && !arguments.top.once;
+	/* At that level operators tell it nothing, and their hooks cost most. */
+	arguments.record.blocks_only = arguments.record.level == LEVEL_LITE;
 	if (top_run(&arguments.top, &arguments.record, &found))
 		return STATUS_FAILED;
 	if (!found && !arguments.record.stay) {
