@@ -138,6 +138,27 @@ def test_program_without_pytorch_has_its_segments_as_blocks(context, interface):
     invariants.check_schema(report)
 
 
+@test(root="cuda")
+def test_program_with_a_static_runtime_has_its_segments_from_its_first_call_on(context):
+    """That loads the driver by name, and calls it at once."""
+    context.run(*context.command("true")).check_code(0)  # the stand-ins are there
+    program = build(context, "static_runtime.c", context.path("program"))
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", program,
+                          environment={"LD_LIBRARY_PATH": STANDINS})
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    words = [line.split() for line in process.out.splitlines()]
+    report = context.report()
+    segments = segments_of(report)
+    check_equal([(row["device_addr"], row["size"]) for row in segments], [tuple(word[1:]) for word in words if word[0] == "cudaMalloc"],
+                "segments")
+    check_equal({row["function"] for row in segments}, {"cuMemAlloc_v2"}, "functions")
+    check_equal([row["device_addr"] for row in segments if row["end_time_ns"]], [word[1] for word in words if word[0] == "freed"], "freed")
+    check_equal([str(row["bytes"]) for row in report.live["segments"]["failures"]], [word[1] for word in words if word[0] == "refused"],
+                "refused calls")
+    check_equal({row["caller"].split("+")[0] for row in segments}, {"program!cudaMalloc"}, "callers")
+    invariants.check_schema(report)
+
+
 def trace_program(context, *arguments):
     """Segments, report and the words of each line that a plain program printed."""
     context.run(*context.command("true")).check_code(0)  # the stand-ins are there

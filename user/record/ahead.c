@@ -4,7 +4,9 @@
  * PyTorch may do so in its first millisecond, before anybody could look at what
  * it has mapped. So its loader is asked which libraries it is going to map
  * (ld.so --list, which runs nothing of the program), and those of devices and of
- * collectives are probed for the process while it still waits for its exec.
+ * collectives are probed for the process while it still waits for its exec. NVIDIA's
+ * runtime, where it is linked statically, loads its driver by name when it is called first: a
+ * program in which that name stands is taken to map it.
  *
  * A command that only starts the program (env, nice, a shell) names it somewhere: so
  * the words of the command line, and of a script among them, are looked at too. A
@@ -30,23 +32,52 @@
 #define INTERPRETER_BYTES_MAX 256
 #define LIST_BYTES_MAX (1u << 20)
 #define EXECUTABLE_PATH_MAX 32
+#define TEXTS_BYTES_MAX (64u << 20)
+#define DRIVER_NAME "libcuda.so.1"
 
-/* The loader that a program names, "" for none. */
-static void interpreter_read(const char *path, char interpreter[INTERPRETER_BYTES_MAX])
+/* What of a program's file says what it will map. */
+struct program_texts {
+	char interpreter[INTERPRETER_BYTES_MAX]; /* its loader, "" for none */
+	bool names_driver;
+};
+
+static void interpreter_read(const struct elf_file *elf, char interpreter[INTERPRETER_BYTES_MAX])
+{
+	struct elf_range range;
+
+	if (!elf_file_section(elf, ".interp", &range) && range.size < INTERPRETER_BYTES_MAX &&
+		elf_file_read(elf, range.address, interpreter, range.size) == (ssize_t)range.size)
+		interpreter[range.size] = '\0';
+	else
+		interpreter[0] = '\0';
+}
+
+static bool driver_is_named(const struct elf_file *elf)
+{
+	struct elf_range range;
+	bool named = false;
+	char *texts;
+
+	if (elf_file_section(elf, ".rodata", &range) || range.size > TEXTS_BYTES_MAX)
+		return false;
+	texts = malloc(range.size);
+	if (texts && elf_file_read(elf, range.address, texts, range.size) == (ssize_t)range.size)
+		named = memmem(texts, range.size, DRIVER_NAME, sizeof(DRIVER_NAME)) != NULL;
+	free(texts);
+	return named;
+}
+
+static void program_read(const char *path, struct program_texts *texts)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct elf_range range;
 	struct elf_file *elf;
 
-	interpreter[0] = '\0';
+	*texts = (struct program_texts){0};
 	if (fd < 0)
 		return;
 	if (!elf_file_open(fd, &elf)) {
-		if (!elf_file_section(elf, ".interp", &range) && range.size < INTERPRETER_BYTES_MAX &&
-			elf_file_read(elf, range.address, interpreter, range.size) == (ssize_t)range.size)
-			interpreter[range.size] = '\0';
-		else
-			interpreter[0] = '\0';
+		interpreter_read(elf, texts->interpreter);
+		texts->names_driver = driver_is_named(elf);
 		elf_file_close(elf);
 	}
 	close(fd);
@@ -64,9 +95,11 @@ static char *text_read(int fd)
 }
 
 /* What the loader says of a program, an stb_ds text; "" when it says nothing. */
-static char *loader_ask(const char *interpreter, const char *path)
+static char *loader_ask(const struct program_texts *texts, const char *path)
 {
-	char *const arguments[] = {(char *)interpreter, "--list", (char *)path, NULL};
+	char *const arguments[] = {(char *)texts->interpreter, "--list", (char *)path, NULL};
+	char *const with_driver[] = {
+		(char *)texts->interpreter, "--preload", DRIVER_NAME, "--list", (char *)path, NULL};
 	posix_spawn_file_actions_t actions;
 	char *text = NULL;
 	int ends[2];
@@ -77,7 +110,8 @@ static char *loader_ask(const char *interpreter, const char *path)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if (!posix_spawn(&pid, interpreter, &actions, NULL, arguments, environ)) {
+	if (!posix_spawn(
+		    &pid, texts->interpreter, &actions, NULL, texts->names_driver ? with_driver : arguments, environ)) {
 		close(ends[1]);
 		ends[1] = -1;
 		text = text_read(ends[0]);
@@ -147,13 +181,14 @@ static int files_ahead(struct session *session, struct target *target, const cha
 /* Probe what a program is going to map. */
 static int program_ahead(struct session *session, struct target *target, const char *path)
 {
-	char interpreter[INTERPRETER_BYTES_MAX], *text = NULL;
+	struct program_texts texts;
 	const char **paths = NULL;
+	char *text = NULL;
 	int error;
 
-	interpreter_read(path, interpreter);
-	if (interpreter[0] == '/')
-		text = loader_ask(interpreter, path);
+	program_read(path, &texts);
+	if (texts.interpreter[0] == '/')
+		text = loader_ask(&texts, path);
 	if (text)
 		paths = paths_of(text);
 	error = files_ahead(session, target, path, paths);
