@@ -413,7 +413,6 @@ void captures_figures(const struct captures *captures, struct captures_figures *
 		.begun = captures->begun,
 		.refused = captures->refused,
 		.bytes = captures->bytes,
-		.busy = captures->process != 0,
 	};
 }
 

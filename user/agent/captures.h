@@ -41,7 +41,6 @@ void captures_ask(struct captures *captures);
 
 struct captures_figures {
 	uint64_t begun, refused, bytes;
-	bool busy;
 };
 void captures_figures(const struct captures *captures, struct captures_figures *figures);
 
