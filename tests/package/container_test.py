@@ -63,6 +63,14 @@ def test_manifest_is_what_the_api_of_kubernetes_takes(context):
     check_equal(spec["template"]["spec"]["containers"][0]["image"], "hdtrace:" + version, "image")
 
 
+def in_this_tree(path):
+    """Where a file of the image's first stage is here; others are this machine's own."""
+    for there, here in (("/hdtrace/build/", BUILD + "/"), ("/hdtrace/", TOP + "/")):
+        if path.startswith(there):
+            return here + path[len(there):]
+    return path
+
+
 def image_make(root):
     """The last stage of the Containerfile, from what was built here; returns its environment and entry point."""
     with open(CONTAINERFILE, encoding="utf-8") as source:
@@ -72,7 +80,7 @@ def image_make(root):
         word, _, rest = step.partition(" ")
         if word == "COPY":
             source, target = rest.replace("--from=build ", "").split()
-            source = source.replace("/hdtrace/build", BUILD).replace("/hdtrace/", TOP + "/")
+            source = in_this_tree(source)
             os.makedirs(os.path.dirname(root + target), exist_ok=True)
             subprocess.run(["cp", "-r", source, root + target], check=True)
         elif word == "RUN":
