@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/folder.h"
 #include "stream/capture_reader.h"
 #include "stream/capture_writer.h"
 #include "stream/record.h"
