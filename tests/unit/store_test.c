@@ -193,6 +193,33 @@ Test(store, that_is_full_says_so_and_takes_the_rest_later)
 	folder_remove(folder);
 }
 
+/* Who stops a drain, or has something in the spool that cannot be read, is told so in words. */
+Test(store, says_why_a_spool_is_not_drained)
+{
+	char *folder = folder_new(), *spool_folder = path_in(folder, "spool"), *loop = path_in(spool_folder, "a.spool");
+	struct store *store = store_new(folder);
+	volatile sig_atomic_t stop = 1;
+	struct drain_options options = {.stop = &stop};
+	struct drain_result result;
+
+	cr_assert(eq(int, mkdir(spool_folder, 0700), 0));
+	cr_assert(eq(int, symlink("a.spool", loop), 0));
+	cr_expect(eq(int, spool_drain(spool_folder, store, &options, &result), -EINTR));
+	cr_expect(eq(str, (char *)store_fault(store), "interrupted"));
+	stop = 0;
+	cr_expect(eq(int, spool_drain(spool_folder, store, &options, &result), -ELOOP));
+	cr_expect(strstr(store_fault(store), loop) != NULL, "%s", store_fault(store));
+	/* What was wrong once is not said of what is wrong later. */
+	cr_assert(eq(int, unlink(loop), 0));
+	cr_assert(eq(int, rmdir(spool_folder), 0));
+	cr_expect(eq(int, store_check(store), 0));
+	cr_expect(eq(str, (char *)store_fault(store), ""));
+	store_close(store);
+	free(loop);
+	free(spool_folder);
+	folder_remove(folder);
+}
+
 Test(store, takes_parameters_as_values_only)
 {
 	char *folder = folder_new();

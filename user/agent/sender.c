@@ -31,7 +31,7 @@ struct sender {
 	volatile sig_atomic_t stop; /* of a drain */
 };
 
-/* Returns whether the store took all. */
+/* Returns whether the store took all, or would have: who is interrupted knows nothing against it. */
 static bool send_all(struct sender *sender)
 {
 	struct drain_options options = {.stop = &sender->stop};
@@ -40,6 +40,8 @@ static bool send_all(struct sender *sender)
 
 	if (!error)
 		error = spool_drain(sender->folder, sender->store, &options, &result);
+	if (error == -EINTR)
+		return true;
 	if (error && !sender->told)
 		fprintf(stderr, "hdtrace: %s; records wait in %s\n", store_fault(sender->store), sender->folder);
 	if (!error && sender->told)

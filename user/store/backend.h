@@ -30,6 +30,9 @@ extern const struct backend sqlite_backend, clickhouse_backend;
 /* Sets the fault's text and returns `error`. */
 int store_fail(struct store *store, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Returns `error`; when nobody said what is wrong, the fault's text is that of the errno. */
+int store_result(struct store *store, int error);
+
 /* What creates the schema: statements, stb_ds, each to be freed. */
 char **schema_sqlite(void);
 char **schema_clickhouse(const struct store_place *place);

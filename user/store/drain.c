@@ -148,6 +148,8 @@ static int segment_drain(struct drain *drain, const char *folder, const char *na
 	if (error == -EPROTONOSUPPORT)
 		return store_fail(drain->store, error,
 			"%s/%s was written by another version of hdtrace: use that one to send it", folder, name);
+	if (error && error != -EBADMSG)
+		return store_fail(drain->store, error, "cannot read %s/%s: %s", folder, name, strerror(-error));
 	if (!error)
 		error = segment_send(drain, segment);
 	if (!error) {
@@ -176,9 +178,10 @@ int spool_drain(
 	if (error)
 		return store_fail(store, error, "the spool %s cannot be read: %s", folder, strerror(-error));
 	for (size_t index = 0; !error && index < arrlenu(names); index++)
-		error = is_stopped(&drain) ? -EINTR : segment_drain(&drain, folder, names[index]);
+		error = is_stopped(&drain) ? store_fail(store, -EINTR, "interrupted")
+		                           : segment_drain(&drain, folder, names[index]);
 	texts_free(names);
-	return error;
+	return store_result(store, error);
 }
 
 static bool name_ends(const char *name, const char *suffix)

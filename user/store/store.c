@@ -24,6 +24,13 @@ int store_fail(struct store *store, int error, const char *format, ...)
 	return error;
 }
 
+int store_result(struct store *store, int error)
+{
+	if (error && !*store->fault)
+		store_fail(store, error, "%s: %s", store_name(store), strerror(-error));
+	return error;
+}
+
 int store_open(const char *url, struct store **result, char fault[STORE_FAULT_BYTES])
 {
 	struct store *store = calloc(1, sizeof(*store));
@@ -150,27 +157,33 @@ static int columns_check(struct store *store)
 
 int store_check(struct store *store)
 {
-	int error = version_check(store);
+	int error;
 
-	return error ? error : columns_check(store);
+	store->fault[0] = '\0';
+	error = version_check(store);
+	return store_result(store, error ? error : columns_check(store));
 }
 
 int store_init(struct store *store)
 {
-	int error = store->backend->init(store);
+	int error;
 
-	return error ? error : store_check(store);
+	store->fault[0] = '\0';
+	error = store->backend->init(store);
+	return error ? store_result(store, error) : store_check(store);
 }
 
 int store_put(struct store *store, const struct batch *batch)
 {
-	return batch->rows ? store->backend->put(store, batch) : 0;
+	store->fault[0] = '\0';
+	return batch->rows ? store_result(store, store->backend->put(store, batch)) : 0;
 }
 
 int store_query(
 	struct store *store, const char *sql, const struct parameter *parameters, size_t count, struct result *result)
 {
-	return store->backend->query(store, sql, parameters, count, result);
+	store->fault[0] = '\0';
+	return store_result(store, store->backend->query(store, sql, parameters, count, result));
 }
 
 void texts_free(char **texts)
