@@ -7,104 +7,14 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import time
-import urllib.error
-import urllib.request
 
+from agents import Agent
 from harness import HERE, PROGRAMS, PYTHON, TOP, check, check_equal, program_path, test, wait_until
 from prometheus import Prometheus, promtool
 
 PACKAGED = os.path.join(TOP, "packaging", "agent")
 RULES = os.path.join(PACKAGED, "hdtrace.rules.yml")
-SERIES = re.compile(r'^(\w+)\{(.*)\} (\S+)$')
-LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-CONFIGURATION = """
-[agent]
-node = {node}
-interval = 0.5s
-[metrics]
-port = 0
-{metrics}
-[store]
-url = {folder}/audit.db
-spool = {folder}/spool
-period = {period}
-[captures]
-folder = {folder}/captures
-steps = 2
-pause = 0
-per-hour = 30
-{captures}
-"""
-
-
-class Agent:
-    def __init__(self, context, name="here", period="2s", metrics="", captures=""):
-        self.context, self.name, self.folder = context, name, context.path(name)
-        os.makedirs(self.folder)
-        self.configuration, self.port_file = self.path("agent.conf"), self.path("port")
-        self.write(period=period, metrics=metrics, captures=captures)
-        self.start()
-
-    def path(self, *parts):
-        return os.path.join(self.folder, *parts)
-
-    def write(self, **settings):
-        text = CONFIGURATION.format(folder=self.folder, node=self.name, **settings)
-        with open(self.configuration, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def start(self):
-        if os.path.exists(self.port_file):
-            os.remove(self.port_file)
-        self.process = self.context.start(self.context.hdtrace, "agent", "--config", self.configuration, "--port-file",
-                                          self.port_file)
-
-        def listens():
-            self.process.check_alive()
-            return os.path.exists(self.port_file) and open(self.port_file, encoding="utf-8").read().strip()
-        wait_until(listens, lambda: f"an endpoint of {self.process}")
-        self.port = int(listens())
-
-    def get(self, path="/metrics", **headers):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
-                                         headers={name.replace("_", "-"): value for name, value in headers.items()})
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.read().decode()
-
-    def series(self, name, **labels):
-        """Value by labels, of those that have these."""
-        found = {}
-        for line in self.get()[1].splitlines():
-            match = SERIES.match(line)
-            if not match or match[1] != name:
-                continue
-            its = dict(LABEL.findall(match[2]))
-            if all(its.get(label) == value for label, value in labels.items()):
-                found[tuple(sorted(its.items()))] = float(match[3])
-        return found
-
-    def value(self, name, **labels):
-        found = self.series(name, **labels)
-        return next(iter(found.values())) if len(found) == 1 else None
-
-    def wait_value(self, name, wanted, what, **labels):
-        wait_until(lambda: wanted(self.value(name, **labels)),
-                   lambda: f"{what}: {self.series(name, **labels)}, {self.process}", timeout=30)
-
-    def stop(self):
-        self.process.send(signal.SIGTERM)
-        check_equal(self.process.wait(30), 0, f"exit code of {self.process}")
-
-    def rows(self, sql):
-        with sqlite3.connect(self.path("audit.db")) as store:
-            return store.execute(sql).fetchall()
-
-
 def trained(context, number=0):
     """A job with a launcher's name, whatever else runs on this machine: (process, its label)."""
     name = f"{context.name}.{os.getpid()}.{number}"
@@ -178,7 +88,7 @@ def test_rules_for_prometheus_fire_for_the_rank_that_they_are_about(context):
 @test(root="cuda", device="cuda", alone=True, timeout=300)
 def test_a_real_prometheus_scrapes_agents_and_its_alerts_name_the_rank(context):
     agents = [Agent(context, name=f"node{number}") for number in range(2)]
-    prometheus = Prometheus(context, RULES, [agent.port for agent in agents])
+    prometheus = Prometheus(context, RULES, [f"127.0.0.1:{agent.port}" for agent in agents])
     name = f"alerting.{os.getpid()}"
     job = context.start(*context.command(PYTHON, program_path("leaking"), "--steps", "2000"),
                         environment={"STANDIN_CUDA_MEMORY_MB": "5000", "TORCHELASTIC_RUN_ID": name, "RANK": "0",
@@ -219,14 +129,14 @@ def test_agent_makes_a_full_capture_when_it_is_asked(context):
 @test(alone=True, timeout=120)
 def test_agent_keeps_its_configuration_when_a_new_one_is_wrong(context):
     agent = Agent(context, metrics="ranks = 5")
-    agent.write(period="2s", metrics="ranks = many", captures="")
+    agent.write(metrics="ranks = many")
     agent.process.send(signal.SIGHUP)
     wait_until(lambda: "ranks is a whole number" in agent.process.err, lambda: f"the reason in {agent.process}")
-    check("agent.conf:7:" in agent.process.err, f"no line in {agent.process}")
+    check("agent.conf:8:" in agent.process.err, f"no line in {agent.process}")
     agent.wait_value("hdtrace_agent_configuration_valid", lambda valid: valid == 0, "that it was refused")
     with open(context.path("token"), "w", encoding="utf-8") as file:
         file.write("a token of some length\n")
-    agent.write(period="2s", metrics="token = " + context.path("token"), captures="")
+    agent.write(metrics="token = " + context.path("token"))
     agent.process.send(signal.SIGHUP)
     wait_until(lambda: "was read again" in agent.process.err, lambda: f"the new one in {agent.process}")
     agent.stop()

@@ -2,18 +2,17 @@
 import http.client
 import os
 import socket
-import subprocess
 import threading
 import urllib.parse
 import urllib.request
 
-from harness import TEST_ROOT, Failure, skip, wait_until
+from harness import TEST_ROOT, Failure, root_path, wait_until
 
 START_SECONDS = 30
 CONFIG = """<yandex>
 <logger><level>information</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
 <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><interserver_http_port>{between}</interserver_http_port>
-<listen_host>127.0.0.1</listen_host><path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path>
+<listen_host>{listen}</listen_host><path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path>
 <users_config>users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>16777216</mark_cache_size>
 <remote_servers><fleet>
@@ -42,16 +41,13 @@ def free_ports(count):
 class Server:
     """Its data outlives a kill: start it again."""
 
-    def __init__(self, context, queries=1000):
-        made = subprocess.run([TEST_ROOT, "clickhouse"], capture_output=True, text=True)
-        if made.returncode:
-            skip(made.stderr.strip().rpartition("\n")[2])
-        self.context, self.root, self.process = context, made.stdout.strip(), None
+    def __init__(self, context, queries=1000, listen="127.0.0.1"):
+        self.context, self.root, self.process = context, root_path("clickhouse"), None
         self.folder = context.path("clickhouse")
         os.makedirs(self.folder, exist_ok=True)
         self.port, tcp, between = free_ports(3)
         with open(os.path.join(self.folder, "config.xml"), "w", encoding="utf-8") as out:
-            out.write(CONFIG.format(folder=self.folder, http=self.port, tcp=tcp, between=between))
+            out.write(CONFIG.format(folder=self.folder, http=self.port, tcp=tcp, between=between, listen=listen))
         with open(os.path.join(self.folder, "users.xml"), "w", encoding="utf-8") as out:
             out.write(USERS.format(queries=queries))
         self.start()

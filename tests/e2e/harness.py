@@ -91,6 +91,14 @@ def test(function=None, *, timeout=TIMEOUT_SECONDS, needs_bpf=True, each=None, r
     return register(function) if function else register
 
 
+def root_path(name):
+    """Of a root that a test needs beside its own: made, if it is not there; without it the test is skipped."""
+    made = subprocess.run([TEST_ROOT, name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        skip(made.stderr.strip().rpartition("\n")[2])
+    return made.stdout.strip()
+
+
 def why_no_bpf():
     """None when BPF can be used here, else the reason."""
     if os.geteuid() != 0:

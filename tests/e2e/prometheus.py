@@ -6,7 +6,7 @@ import urllib.parse
 import urllib.request
 
 from clickhouse import free_ports
-from harness import TEST_ROOT, skip, wait_until
+from harness import TEST_ROOT, root_path, wait_until
 
 CONFIGURATION = """
 global: {{scrape_interval: 500ms, evaluation_interval: 500ms}}
@@ -14,17 +14,18 @@ rule_files: [{rules}]
 scrape_configs:
   - job_name: hdtrace
     honor_labels: true
+    {secrets}
     static_configs: [{{targets: {targets}}}]
 remote_write:
   - url: http://127.0.0.1:{remote}/api/v1/write
 """
+SECRETS = """scheme: https
+    tls_config: {{ca_file: {secrets.certificate}}}
+    authorization: {{credentials_file: {secrets.token_file}}}"""
 
 
 def root():
-    made = subprocess.run([TEST_ROOT, "prometheus"], capture_output=True, text=True, check=False)
-    if made.returncode:
-        skip(made.stderr.strip().rpartition("\n")[2])
-    return made.stdout.strip()
+    return root_path("prometheus")
 
 
 def promtool(*arguments, text=None):
@@ -43,12 +44,13 @@ def get_json(port, path, **query):
 class Prometheus:
     """Scrapes agents, evaluates the rules, and writes all to a VictoriaMetrics."""
 
-    def __init__(self, context, rules, ports):
+    def __init__(self, context, rules, targets, secrets=None):
         folder, enter = context.path("prometheus"), [TEST_ROOT, "enter", root(), "--bind", os.path.dirname(context.folder)]
         os.makedirs(folder)
         self.port, self.remote = free_ports(2)
         with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as out:
-            out.write(CONFIGURATION.format(rules=rules, targets=[f"127.0.0.1:{port}" for port in ports], remote=self.remote))
+            how = SECRETS.format(secrets=secrets) if secrets else ""
+            out.write(CONFIGURATION.format(rules=rules, targets=targets, remote=self.remote, secrets=how))
         self.victoria = context.start(*enter, "victoria-metrics", f"-httpListenAddr=127.0.0.1:{self.remote}",
                                       f"-storageDataPath={folder}/victoria", "-loggerLevel=ERROR")
         self.process = context.start(*enter, "prometheus", f"--config.file={folder}/prometheus.yml",
@@ -71,6 +73,10 @@ class Prometheus:
     def remote_series(self, match):
         """Labels of the series that VictoriaMetrics has."""
         return get_json(self.remote, "/api/v1/series", **{"match[]": match})
+
+    def label_values(self, name, match):
+        """Of the series that match, as a dashboard asks for its variables."""
+        return get_json(self.port, f"/api/v1/label/{name}/values", **{"match[]": match})
 
     def alerts(self):
         return get_json(self.port, "/api/v1/alerts")["alerts"]

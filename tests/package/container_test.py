@@ -8,7 +8,7 @@ import subprocess
 import kubernetes.client.models as models
 import yaml
 
-from harness import COMPLETE, FAILED, PYTHON, TOP, check, check_equal, program_path, skip, test
+from harness import COMPLETE, PYTHON, TOP, check, check_equal, program_path, skip, test
 
 BUILD = os.environ["HDTRACE_BUILD"]
 CONTAINERFILE = os.path.join(TOP, "packaging/container/Containerfile")
@@ -165,5 +165,5 @@ def test_container_traces_with_what_the_manifest_allows(context):
     report = context.report(os.path.join("captures", "out"))
     check(report.live["complete"] and len(report.steps) >= 2, f"{len(report.steps)} steps: {traced}")
     apart = {**spec, "linux": {**spec["linux"], "namespaces": [*spec["linux"]["namespaces"], {"type": "pid"}]}}
-    doctor = contained(context, folder, apart, [*entry, "doctor"]).check_code(FAILED)
-    check_equal(re.findall("^FAIL  (.*?)  ", doctor.out, re.M), ["process ids"], "what fails without hostPID")
+    doctor = contained(context, folder, apart, [*entry, "doctor"]).check_code(COMPLETE)
+    check("process ids" in re.findall("^note  (.*?)  ", doctor.out, re.M), f"nothing is said without hostPID: {doctor}")

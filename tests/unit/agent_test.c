@@ -369,6 +369,18 @@ Test(agent_growth, what_rises_and_falls_with_each_step_does_not_grow)
 	cr_expect_float_eq(rate, 0, 60.0 * MEBIBYTE, "%f", rate);
 }
 
+/* A fifth of the time a job only begins: what it holds then, and that it holds more later, is no growth. */
+Test(agent_growth, what_a_job_builds_up_when_it_begins_does_not_count)
+{
+	double rate;
+
+	target(0, "{\"pid\": 7, \"rank\": 0, \"level\": \"lite\"}");
+	for (uint64_t second = 0; second < 50; second++)
+		look_with((second < 10 ? second : 10000) * MEBIBYTE, second * SECOND);
+	cr_assert(growth_rate(growth, live_rank_at(live, 0), 0, &rate));
+	cr_expect_float_eq(rate, 0, 1.0 * MEBIBYTE, "%f", rate);
+}
+
 /* --- the endpoint -------------------------------------------------------------------------------- */
 
 Test(agent_server, what_cannot_be_listened_on_is_told)

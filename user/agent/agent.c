@@ -157,8 +157,10 @@ static bool texts_differ(const char *left, const char *right)
 /* What the tracer was started with stays. */
 static void fixed_tell(const struct agent_config *old, const struct agent_config *new)
 {
-	if (old->ring_bytes != new->ring_bytes || old->owners != new->owners || old->steps != new->steps)
-		fputs("hdtrace: ring-size, owners and steps in [agent] change when the agent is started again\n",
+	if (old->ring_bytes != new->ring_bytes || old->owners != new->owners || old->steps != new->steps ||
+		old->growth_interval < new->growth_interval || old->growth_interval > new->growth_interval)
+		fputs("hdtrace: ring-size, growth-interval, owners and steps in [agent] change when the agent is "
+		      "started again\n",
 			stderr);
 }
 
@@ -377,7 +379,7 @@ static int agent_begin(struct agent *agent)
 	if (error)
 		return error;
 	agent->live = live_new(&limits);
-	agent->growth = growth_new(GROWTH_INTERVAL_NS);
+	agent->growth = growth_new((uint64_t)(agent->config->growth_interval * SECOND_NS));
 	agent->journal = journal_new(agent->node);
 	agent->captures = captures_new(agent->config);
 	if (!agent->live || !agent->growth || !agent->journal || !agent->captures)

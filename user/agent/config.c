@@ -35,6 +35,7 @@ static const struct setting settings[] = {
 	{"agent", "interval", SETTING_SECONDS, MEMBER(interval), "5s", 0.1, 3600},
 	{"agent", "ring-size", SETTING_BYTES, MEMBER(ring_bytes), "4M", 4096, 1073741824.0},
 	{"agent", "device-memory", SETTING_BYTES, MEMBER(device_bytes), "0", 0, BYTES_MAX},
+	{"agent", "growth-interval", SETTING_SECONDS, MEMBER(growth_interval), "1m", 1, 3600},
 	{"agent", "owners", SETTING_FLAG, MEMBER(owners), "yes", 0, 0},
 	{"agent", "steps", SETTING_FLAG, MEMBER(steps), "yes", 0, 0},
 	{"metrics", "address", SETTING_TEXT, MEMBER(address), "127.0.0.1", 0, 0},

@@ -19,8 +19,9 @@ struct agent_config {
 	char *node;      /* label of all that is told; "": the name of the machine */
 	double interval; /* seconds between two looks at what jobs hold */
 	uint64_t ring_bytes;
-	uint64_t device_bytes; /* of each accelerator whose driver does not tell; 0: not known */
-	bool owners, steps;    /* read what Python holds; count steps */
+	uint64_t device_bytes;  /* of each accelerator whose driver does not tell; 0: not known */
+	double growth_interval; /* seconds between two samples of growth */
+	bool owners, steps;     /* read what Python holds; count steps */
 
 	/* [metrics] */
 	char *address; /* "127.0.0.1", "::1", "" : no endpoint */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Samples of what devices hold, and the slope of the line through them. */
+/* Samples of what devices hold, and the slope of the line through them, by the estimator of Theil and Sen. */
 #include "agent/growth.h"
 
 #include <stdlib.h>
@@ -16,6 +16,7 @@ struct series {
 	uint64_t highest, begun_ns; /* of the interval that goes on */
 	uint64_t count;
 	uint64_t bytes[GROWTH_SAMPLES], time_ns[GROWTH_SAMPLES];
+	double bytes_per_hour; /* with the last sample */
 };
 
 struct growth {
@@ -68,6 +69,34 @@ static struct series *series_new(struct growth *growth, const struct live_rank *
 	return series;
 }
 
+static int number_compare(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* The median of the slopes between any two samples: what a job builds up when it begins, in a few of them, is no
+ * growth. */
+static double slope(const struct series *series)
+{
+	double slopes[GROWTH_SAMPLES * (GROWTH_SAMPLES - 1) / 2];
+	size_t samples = series->count < GROWTH_SAMPLES ? (size_t)series->count : GROWTH_SAMPLES, count = 0;
+
+	for (size_t left = 0; left < samples; left++)
+		for (size_t right = 0; right < left; right++) {
+			double hours = (double)(int64_t)(series->time_ns[left] - series->time_ns[right]) / HOUR_NS;
+			double bytes = (double)(int64_t)(series->bytes[left] - series->bytes[right]);
+
+			if (series->time_ns[left] != series->time_ns[right])
+				slopes[count++] = bytes / hours;
+		}
+	if (!count)
+		return 0;
+	qsort(slopes, count, sizeof(slopes[0]), number_compare);
+	return (slopes[(count - 1) / 2] + slopes[count / 2]) / 2;
+}
+
 static void sample_take(struct growth *growth, struct series *series, uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t at = series->count % GROWTH_SAMPLES;
@@ -82,6 +111,7 @@ static void sample_take(struct growth *growth, struct series *series, uint64_t b
 	series->count++;
 	series->highest = bytes;
 	series->begun_ns = now_ns;
+	series->bytes_per_hour = slope(series);
 }
 
 void growth_look(struct growth *growth, const struct live *live, uint64_t now_ns)
@@ -110,25 +140,9 @@ void growth_look(struct growth *growth, const struct live *live, uint64_t now_ns
 bool growth_rate(const struct growth *growth, const struct live_rank *rank, size_t device, double *bytes_per_hour)
 {
 	const struct series *series = series_find(growth, rank, device);
-	double time_sum = 0, bytes_sum = 0, products = 0, squares = 0;
-	size_t count;
 
 	if (!series || series->count < GROWTH_SAMPLES_MIN)
 		return false;
-	count = series->count < GROWTH_SAMPLES ? (size_t)series->count : GROWTH_SAMPLES;
-	for (size_t index = 0; index < count; index++) {
-		time_sum += (double)(int64_t)(series->time_ns[index] - series->time_ns[0]) / HOUR_NS;
-		bytes_sum += (double)series->bytes[index];
-	}
-	for (size_t index = 0; index < count; index++) {
-		double time = (double)(int64_t)(series->time_ns[index] - series->time_ns[0]) / HOUR_NS -
-		              time_sum / (double)count;
-
-		products += time * ((double)series->bytes[index] - bytes_sum / (double)count);
-		squares += time * time;
-	}
-	if (squares <= 0)
-		return false;
-	*bytes_per_hour = products / squares;
+	*bytes_per_hour = series->bytes_per_hour;
 	return true;
 }

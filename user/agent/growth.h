@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How fast the memory of a device grows: the highest bytes of each interval,
- * and the line of least squares through those of the last hour. Highest, since a
+ * and a line through the last GROWTH_SAMPLES of them. Highest, since a
  * step's own rise and fall is no growth. Bounded: GROWTH_SAMPLES for each
  * device of each rank that lives.
  */
@@ -14,7 +14,6 @@
 #include "live/live.h"
 
 #define GROWTH_SAMPLES 60
-#define GROWTH_INTERVAL_NS 60000000000ull
 /* Fewer say nothing. */
 #define GROWTH_SAMPLES_MIN 5
 

@@ -147,15 +147,15 @@ static void check_capabilities(struct doctor *doctor)
 			"capability to %s", needed[index].why);
 }
 
-/* The kernel's programs know processes by the numbers that they have outside of any container. */
+/* Of processes outside of its pid namespace hdtrace knows nothing; in it all is as on a machine. */
 static void check_pid_namespace(struct doctor *doctor)
 {
 	struct stat status;
 	bool inside = !stat("/proc/self/ns/pid", &status) && status.st_ino != INITIAL_PID_NAMESPACE;
 
-	check_add(doctor, inside ? BAD : GOOD, "process ids",
+	check_add(doctor, inside ? NOTE : GOOD, "process ids",
 		"start this container with the pid namespace of the host (hostPID: true, --pid=host)", "%s",
-		inside ? "those of a container, in which no job can be told" : "those of this machine");
+		inside ? "those of a container: only jobs in it are found" : "those of this machine");
 }
 
 static void check_paranoia(struct doctor *doctor)
