@@ -225,3 +225,32 @@ def test_agent_tells_who_held_the_memory_that_ran_out(context):
     check("leaking.py" in audit.out, f"the job is not named: {audit}")
     lines = agent.rows(f"SELECT line FROM oom WHERE asked_bytes = {line['asked']}")
     check(any(text.endswith(f"leaking.py:{line['line']}") for text, in lines), f"line {line['line']} is not named:", lines)
+
+
+@test(alone=True, timeout=180)
+def test_agent_follows_the_host_of_a_job_within_its_budget(context):
+    """Kept tensors are found though most of them are made while nobody looks; what is held is what the job says."""
+    agent = Agent(context, agent="host-cost = 1%")
+    name = f"hasty.{os.getpid()}"
+    job = context.program("hasty", "--keep", "65536", environment={"TORCHELASTIC_RUN_ID": name, "RANK": "0",
+                                                                  "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    said = re.compile(r"^kept \d+ holds (\d+) ([\d.]+)$", re.M)
+    ratios, differences = [], []
+
+    def is_followed_in_windows():
+        before = said.findall(job.out)[-1:]
+        allocated = agent.value("hdtrace_memory_allocated_bytes", job="job_" + name, device="cpu")
+        ratio = agent.value("hdtrace_host_followed_ratio", job="job_" + name)
+        if before and allocated and ratio:
+            ratios.append(ratio)
+            differences.append(allocated - float(before[0][0]))
+        return len(ratios) > 40 and ratios[-1] < 0.5
+    wait_until(is_followed_in_windows, lambda: f"windows, followed: {ratios[-5:]}; {job}", timeout=90)
+    # Each figure is that of a moment in the last seconds: a window and a pause.
+    kept_a_second = 65536 / 0.02
+    check(all(-8 * kept_a_second < difference < 2 * kept_a_second for difference in differences[10:]),
+          "held according to the agent, less what the job says:", differences)
+    check(any(abs(difference) < kept_a_second for difference in differences[10:]), "never right:", differences)
+    job.check_alive()
+    job.stop()
+    agent.stop()

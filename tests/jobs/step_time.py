@@ -1,4 +1,4 @@
-"""A job that prints its own median step time in microseconds: the subject of tests/bench/overhead.py.
+"""A job that prints the median of its own step times in microseconds, and their mean by the processor's clock: the subject of tests/bench/overhead.py.
 
     step_time.py --model small|large [--steps N] [--profile]
 
@@ -53,11 +53,13 @@ if options.profile:
 for _ in range(WARM_UP_STEPS):
     step()
 times = []
+processor = time.process_time()
 with profiler:
     for _ in range(options.steps):
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    print(f"median_us {statistics.median(times) * 1e6:.1f}", flush=True)
+    processor = (time.process_time() - processor) / options.steps
+    print(f"median_us {statistics.median(times) * 1e6:.1f} processor_us {processor * 1e6:.1f}", flush=True)
     if options.profile:
         os._exit(0)  # what the profiler does with its events afterwards is not measured

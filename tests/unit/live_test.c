@@ -300,6 +300,99 @@ Test(live, segments_of_drivers_are_counted_while_they_are_held)
 	cr_expect_eq(device_at(0, "cuda:0")->segment_bytes, 0);
 }
 
+/* --- a host that is not always followed ------------------------------------------------------ */
+
+/* A step of an optimizer: what ends a step of the job. */
+static void step(uint16_t index)
+{
+	operator_on(index, 0, 1, STACK_STEP, STEP, NULL, 0);
+	operator_on(index, 0, 1, STACK_FORWARD, FORWARD, NULL, 0);
+}
+
+Test(live, what_a_host_holds_is_right_again_after_it_was_not_followed)
+{
+	const struct live_device *cpu;
+
+	target(0, "{\"from_start\": true}");
+	program(0);
+	operator_on(0, 0, 1, STACK_FORWARD, FORWARD, NULL, 0);
+	allocate(0, 0, 0x1000, 100); /* a parameter */
+	owner(0, OWNER_PARAMETER, 0x1000, 100, "Model.weight");
+	allocate(0, 0, 0x2000, 40); /* of the native side: older than a step */
+	allocate(0, 0, 0x3000, 70); /* a batch that a variable holds */
+	owner(0, OWNER_VARIABLE, 0x3000, 70, "job.py:batch");
+	for (int i = 0; i < 3; i++)
+		step(0);
+	allocate(0, 0, 0x4000, 1000); /* of the step that goes on */
+	cr_assert_geq(rank_at(0)->steps, 2);
+	cpu = device_at(0, "cpu");
+	cr_assert_eq(cpu->bytes, 1210);
+	live_host_away(live, 0, now += 10);
+	cr_expect(rank_at(0)->host_away);
+	/* Meanwhile the step's block and the batch end, a new one comes, and a tensor is kept. */
+	owner(0, OWNER_VARIABLE, 0x6000, 5000, "job.py:seen_while_away");
+	allocate(0, 0, 0xa000, 300);
+	release(0, 0, 0x1000);
+	live_host_back(live, 0, now += 1000);
+	allocate(0, 0, 0x7000, 9);
+	owner(0, OWNER_PARAMETER, 0x1000, 100, "Model.weight");
+	owner(0, OWNER_VARIABLE, 0x5000, 80, "job.py:batch");
+	owner(0, OWNER_VARIABLE, 0x8000, 600, "job.py:kept");
+	release(0, 0, 0x7000);
+	now += 10;
+	live_host_settled(live, 0, now, true);
+	cpu = device_at(0, "cpu");
+	cr_expect_eq(cpu->bytes, 100 + 40 + 80 + 600, "%llu", (unsigned long long)cpu->bytes);
+	cr_expect_eq(cpu->blocks, 4);
+	cr_expect_eq(cpu->peak_bytes, 1210, "a sum of what was not there at one time is no peak");
+	cr_expect_not(rank_at(0)->host_away);
+	cr_expect_eq(rank_at(0)->host_away_ns, 1050);
+	allocate(0, 0, 0x9000, 2000);
+	cr_expect_eq(device_at(0, "cpu")->peak_bytes, 2820);
+}
+
+Test(live, a_host_of_which_not_all_was_told_keeps_what_it_had)
+{
+	target(0, "{\"from_start\": false}");
+	allocate(0, 0, 0x1000, 100);
+	owner(0, OWNER_VARIABLE, 0x1000, 100, "job.py:held");
+	live_host_away(live, 0, now += 10);
+	live_host_back(live, 0, now += 10);
+	live_host_settled(live, 0, now += 10, false);
+	cr_expect_eq(device_at(0, "cpu")->bytes, 100);
+	/* Out of turn: nothing happens. */
+	live_host_settled(live, 0, now += 10, true);
+	live_host_back(live, 0, now += 10);
+	live_host_away(live, 9, now);
+	cr_expect_eq(device_at(0, "cpu")->bytes, 100);
+}
+
+Test(live, an_address_that_another_block_has_after_a_pause_is_that_one)
+{
+	target(0, "{}");
+	allocate(0, 0, 0x1000, 100);
+	owner(0, OWNER_VARIABLE, 0x1000, 100, "job.py:old");
+	live_host_away(live, 0, now += 10);
+	live_host_back(live, 0, now += 10);
+	owner(0, OWNER_PARAMETER, 0x1000, 64, "Model.weight");
+	live_host_settled(live, 0, now += 10, true);
+	cr_expect_eq(device_at(0, "cpu")->bytes, 64);
+	cr_expect_eq(device_at(0, "cpu")->category_bytes[CATEGORY_PARAMETER], 64);
+}
+
+Test(live, memory_of_devices_is_followed_while_that_of_the_host_is_not)
+{
+	target(0, "{}");
+	live_host_away(live, 0, now += 10);
+	device_event(EVENT_DEVICE_ALLOCATE, 0, 0x1000, 512, 512, 4096);
+	device_event(EVENT_DEVICE_ALLOCATE, 0, 0x2000, 512, 1024, 4096);
+	device_event(EVENT_DEVICE_FREE, 0, 0x2000, 512, 512, 4096);
+	live_host_back(live, 0, now += 10);
+	live_host_settled(live, 0, now += 10, true);
+	cr_expect_eq(device_at(0, "cuda:0")->peak_bytes, 1024);
+	cr_expect_eq(device_at(0, "cuda:0")->bytes, 512);
+}
+
 /* --- what blocks are ---------------------------------------------------------------------- */
 
 Test(live, blocks_have_phase_category_and_line_of_the_operator_that_made_them)

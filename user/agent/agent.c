@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/captures.h"
+#include "agent/follower.h"
 #include "agent/growth.h"
 #include "agent/journal.h"
 #include "agent/metrics.h"
@@ -35,6 +36,7 @@ struct agent {
 	char node[NODE_BYTES];
 	struct live *live;
 	struct growth *growth;
+	struct follower *follower;
 	struct journal *journal;
 	struct captures *captures;
 	struct server *server; /* NULL: none is wanted */
@@ -346,6 +348,7 @@ static bool tick(void *context, struct recording *recording)
 		reload(agent);
 		agent->look_ns = 0;
 	}
+	follower_tick(agent->follower, agent->live, recording, agent->config->host_percent / 100);
 	if (!agent->look_ns || now_ns - agent->look_ns >= (uint64_t)(agent->config->interval * SECOND_NS))
 		look(agent, recording);
 	return false;
@@ -380,9 +383,10 @@ static int agent_begin(struct agent *agent)
 		return error;
 	agent->live = live_new(&limits);
 	agent->growth = growth_new((uint64_t)(agent->config->growth_interval * SECOND_NS));
+	agent->follower = follower_new(agent->config->owners);
 	agent->journal = journal_new(agent->node);
 	agent->captures = captures_new(agent->config);
-	if (!agent->live || !agent->growth || !agent->journal || !agent->captures)
+	if (!agent->live || !agent->growth || !agent->follower || !agent->journal || !agent->captures)
 		return -ENOMEM;
 	error = server_begin(agent->config, &agent->server);
 	if (!error && agent->server)
@@ -401,6 +405,7 @@ static void agent_end(struct agent *agent)
 	store_end(agent);
 	journal_free(agent->journal);
 	growth_free(agent->growth);
+	follower_free(agent->follower);
 	live_free(agent->live);
 }
 

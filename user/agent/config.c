@@ -37,6 +37,7 @@ static const struct setting settings[] = {
 	{"agent", "device-memory", SETTING_BYTES, MEMBER(device_bytes), "0", 0, BYTES_MAX},
 	{"agent", "growth-interval", SETTING_SECONDS, MEMBER(growth_interval), "1m", 1, 3600},
 	{"agent", "owners", SETTING_FLAG, MEMBER(owners), "yes", 0, 0},
+	{"agent", "host-cost", SETTING_PERCENT, MEMBER(host_percent), "5%", 0, 100},
 	{"agent", "steps", SETTING_FLAG, MEMBER(steps), "yes", 0, 0},
 	{"metrics", "address", SETTING_TEXT, MEMBER(address), "127.0.0.1", 0, 0},
 	{"metrics", "port", SETTING_NUMBER, MEMBER(port), "9471", 0, 65535},

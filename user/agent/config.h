@@ -22,6 +22,7 @@ struct agent_config {
 	uint64_t device_bytes;  /* of each accelerator whose driver does not tell; 0: not known */
 	double growth_interval; /* seconds between two samples of growth */
 	bool owners, steps;     /* read what Python holds; count steps */
+	double host_percent;    /* of its time that following the blocks of the host may cost a process */
 
 	/* [metrics] */
 	char *address; /* "127.0.0.1", "::1", "" : no endpoint */

@@ -8,14 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/budget.h"
 #include "audit/capture_records.h"
 #include "containers/containers.h"
 #include "python/utf8.h"
 
 #define SECOND_NS 1e9
 #define LABELS_BYTES 512
-/* Measured by tests/bench/overhead.py: 275 us longer a step with 227 hits of probes, each a record. */
-#define HIT_SECONDS 1.2e-6
 
 /* One rank and, below it, one of its devices. */
 struct row {
@@ -177,6 +176,19 @@ static double rank_waits(const struct row *row)
 	return row->rank->wait.waits;
 }
 
+/* Where the host's blocks are not always followed. */
+static double rank_followed(const struct row *row)
+{
+	const struct live_rank *rank = row->rank;
+	double traced = (double)(row->source->now_ns - rank->start_time_ns), away = (double)rank->host_away_ns;
+
+	if (row->source->now_ns <= rank->start_time_ns)
+		return NAN;
+	if (rank->host_away)
+		away += (double)(row->source->now_ns - rank->host_away_since_ns);
+	return away < traced ? 1 - away / traced : 0;
+}
+
 static double rank_events(const struct row *row)
 {
 	return (double)row->rank->events;
@@ -197,6 +209,8 @@ static const struct family rank_families[] = {
 		rank_wait_seconds, METRIC_COUNTER, true},
 	{"hdtrace_collective_waiting", "1 while others have not begun the collective that this rank is in.", rank_waits,
 		METRIC_GAUGE, true},
+	{"hdtrace_host_followed_ratio", "Part of the time in which every block of the host was seen.", rank_followed,
+		METRIC_GAUGE, false},
 	{"hdtrace_events", "Events that were seen.", rank_events, METRIC_COUNTER, true},
 	{"hdtrace_events_lost", "Events that were not: figures may be wrong.", rank_lost, METRIC_COUNTER, true},
 };
@@ -211,7 +225,7 @@ static const struct family rank_families[] = {
 
 AGENT_VALUE(agent_processor, (double)figures->cost.processor_ns / SECOND_NS)
 AGENT_VALUE(agent_memory, (double)figures->cost.memory_bytes)
-AGENT_VALUE(agent_overhead, (double)figures->cost.records *HIT_SECONDS)
+AGENT_VALUE(agent_overhead, (double)figures->cost.records *BUDGET_HIT_SECONDS)
 AGENT_VALUE(agent_spool_bytes, (double)figures->spool_bytes)
 AGENT_VALUE(agent_spool_segments, (double)figures->spool_segments)
 AGENT_VALUE(agent_records, (double)figures->records)

@@ -311,6 +311,11 @@ int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, i
 	link = bpf_program__attach_uprobe_multi(program_of(tracer, program), pid, path, NULL, &options);
 	if (!link)
 		return -errno;
+	for (int free_slot = 0; free_slot < (int)arrlen(tracer->links); free_slot++)
+		if (!tracer->links[free_slot]) {
+			tracer->links[free_slot] = link;
+			return free_slot;
+		}
 	arrput(tracer->links, link);
 	return (int)arrlen(tracer->links) - 1;
 }

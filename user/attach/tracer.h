@@ -67,7 +67,8 @@ int tracer_communicator_set(
 int tracer_attach(struct tracer *tracer, enum program_kind program, pid_t pid, int fd, const uint64_t *offsets,
 	const uint64_t *cookies, size_t count);
 
-/* Take the probes of a link away, soon: records may still come until tracer_detach_wait. */
+/* Take the probes of a link away, soon: records may still come until tracer_detach_wait. Its number is another's then.
+ */
 void tracer_detach(struct tracer *tracer, int link);
 void tracer_detach_wait(struct tracer *tracer);
 

@@ -16,9 +16,6 @@
 #include "live/state.h"
 #include "model/category.h"
 
-/* So long after its description a target may show what is older than the trace. */
-#define OLDER_NANOSECONDS 60000000000ull
-
 /* No machine has more; sums stay sums. */
 #define BLOCK_BYTES_MAX (1ull << TENSOR_BYTES_BITS)
 
@@ -62,8 +59,11 @@ static uint64_t argument_key(struct state *state, const struct tensor_argument *
 	return *device == LIVE_DEVICES_MAX ? 0 : block_key(*device, argument->data);
 }
 
-static void peak_raise(struct live_device *device, uint64_t time_ns)
+static void peak_raise(const struct state *state, struct live_device *device, uint64_t time_ns)
 {
+	/* Its blocks are not known one by one. */
+	if (state->rank.host_away && device_is_host(device->type))
+		return;
 	if (device->bytes > device->next_peak_bytes)
 		device->next_peak_bytes = device->bytes;
 	if (device->bytes <= device->peak_bytes)
@@ -162,6 +162,12 @@ static struct live_block block_made(uint8_t device, uint64_t bytes, const struct
 	return block;
 }
 
+/* Probes go one by one: what still comes then has lost its other half. */
+static bool host_is_left(const struct state *state)
+{
+	return state->rank.host_away && !state->back_ns;
+}
+
 /* --- allocators ------------------------------------------------------------------------- */
 
 static void host_allocate(
@@ -172,12 +178,13 @@ static void host_allocate(
 	struct live_block block = block_made(at, event->bytes, &maker);
 	struct live_device *device = &state->rank.devices[at];
 
-	if (at == LIVE_DEVICES_MAX || !event->address || !event->bytes)
+	state->rank.host_events++;
+	if (host_is_left(state) || at == LIVE_DEVICES_MAX || !event->address || !event->bytes)
 		return;
 	device->allocations++;
 	device->allocated_bytes += event->bytes;
 	block_begin(live, state, block_key(at, event->address), &block);
-	peak_raise(device, event->event.time_ns);
+	peak_raise(state, device, event->event.time_ns);
 }
 
 static void host_free(struct state *state, const struct free_event *event)
@@ -186,21 +193,23 @@ static void host_free(struct state *state, const struct free_event *event)
 	uint64_t key = block_key(at, event->address);
 	const struct live_block *block = at == LIVE_DEVICES_MAX ? NULL : block_at(state, key);
 
-	if (!block)
+	state->rank.host_events++;
+	if (host_is_left(state) || !block)
 		return;
 	state->rank.devices[at].frees++;
 	state->rank.devices[at].freed_bytes += block->bytes;
 	block_end(state, key);
 }
 
-static void totals_take(struct live_device *device, uint64_t allocated, uint64_t reserved, uint64_t time_ns)
+static void totals_take(
+	const struct state *state, struct live_device *device, uint64_t allocated, uint64_t reserved, uint64_t time_ns)
 {
 	device->has_totals = true;
 	device->bytes = allocated;
 	device->reserved_bytes = reserved;
 	if (reserved > device->reserved_peak_bytes)
 		device->reserved_peak_bytes = reserved;
-	peak_raise(device, time_ns);
+	peak_raise(state, device, time_ns);
 }
 
 static void device_allocate(
@@ -213,7 +222,7 @@ static void device_allocate(
 	/* Under a profiler the CPU's allocator calls it too. */
 	if (event->device_type == DEVICE_CPU || at == LIVE_DEVICES_MAX)
 		return;
-	totals_take(&state->rank.devices[at], event->allocated, event->reserved, event->event.time_ns);
+	totals_take(state, &state->rank.devices[at], event->allocated, event->reserved, event->event.time_ns);
 	if (!event->address || !event->bytes)
 		return;
 	state->rank.devices[at].allocations++;
@@ -228,7 +237,7 @@ static void device_free(struct state *state, const struct device_free_event *eve
 
 	if (event->device_type == DEVICE_CPU || at == LIVE_DEVICES_MAX || !event->address || !event->bytes)
 		return;
-	totals_take(&state->rank.devices[at], event->allocated, event->reserved, event->event.time_ns);
+	totals_take(state, &state->rank.devices[at], event->allocated, event->reserved, event->event.time_ns);
 	state->rank.devices[at].frees++;
 	state->rank.devices[at].freed_bytes += event->bytes;
 	block_end(state, block_key(at, event->address));
@@ -307,7 +316,7 @@ static void segment_begin(
 	/* From a driver's pool, without an allocator of blocks above it. */
 	if (event->pooled && !state->rank.devices[segment.device].has_totals) {
 		block_begin(live, state, block_key(segment.device, event->address), &block);
-		peak_raise(&state->rank.devices[segment.device], event->event.time_ns);
+		peak_raise(state, &state->rank.devices[segment.device], event->event.time_ns);
 	}
 }
 
@@ -343,12 +352,12 @@ static struct live_block *block_told(
 	uint64_t key = argument_key(state, argument, &older.device);
 	struct live_block *block = block_at(state, key);
 
-	if (block || !key || !argument->bytes || state->rank.from_start)
+	if (block || !key || !argument->bytes || !state->older_until_ns)
 		return block;
-	if (!certain && time_ns - state->rank.start_time_ns > OLDER_NANOSECONDS)
+	if (!certain && time_ns > state->older_until_ns)
 		return NULL;
 	block_begin(live, state, key, &older);
-	peak_raise(&state->rank.devices[older.device], time_ns);
+	peak_raise(state, &state->rank.devices[older.device], time_ns);
 	return block_at(state, key);
 }
 
@@ -379,17 +388,34 @@ static void owner_module(const struct owner_record *record, char module[LIVE_TEX
 	memmove(module, end ? from : "", end ? strlen(from) + 1 : 1);
 }
 
+/* What was held while the blocks of the host were not followed says nothing of what is held when they are again. */
+static bool owner_is_of_away(const struct state *state, const struct owner_record *record)
+{
+	return state->rank.host_away && device_is_host(record->storage.device_type) &&
+	       (!state->back_ns || record->event.time_ns < state->back_ns);
+}
+
 void blocks_owner(struct live *live, struct state *state, const struct owner_record *record)
 {
 	char module[LIVE_TEXT_BYTES];
 	struct live_block *block, held;
 	uint16_t place;
+	uint8_t device;
 
 	if (record->kind == OWNER_NONE) {
 		state->rank.owners_told = true;
 		return;
 	}
+	if (owner_is_of_away(state, record))
+		return;
 	block = block_told(live, state, record->event.time_ns, &record->storage, record->kind != OWNER_VARIABLE);
+	/* It ended while nobody looked, and another one took its address. */
+	if (block && block->flags & BLOCK_UNSEEN && block->bytes != record->storage.bytes) {
+		block_end(state, argument_key(state, &record->storage, &device));
+		block = block_told(live, state, record->event.time_ns, &record->storage, true);
+	}
+	if (block)
+		block->flags &= (uint8_t)~BLOCK_UNSEEN;
 	if (!block || (block->holder && block->holder <= record->kind) || record->storage.bytes > block->bytes)
 		return;
 	held = *block;
@@ -482,6 +508,59 @@ void blocks_take(struct live *live, struct state *state, struct strand *strand, 
 	}
 }
 
+/* --- blocks of the host that were not followed for a while --------------------------------------- */
+
+/* Keys of the blocks that are to end, since the table changes with each: stb_ds. */
+static void blocks_end_all(struct state *state, uint64_t *keys)
+{
+	for (size_t i = 0; i < arrlenu(keys); i++)
+		block_end(state, keys[i]);
+	arrfree(keys);
+}
+
+static bool block_is_of_host(const struct state *state, const struct live_block *block)
+{
+	return device_is_host(state->rank.devices[block->device].type);
+}
+
+/* Most blocks end with their step. What nobody holds and is younger was free to do so; the others are to be seen again.
+ */
+void blocks_host_back(struct state *state)
+{
+	uint64_t *ending = NULL;
+
+	for (ptrdiff_t i = 0; i < hmlen(state->blocks); i++) {
+		struct live_block *block = &state->blocks[i].value;
+
+		if (!block_is_of_host(state, block))
+			continue;
+		block->flags |= BLOCK_UNSEEN;
+		if (!block->holder && block->used_step + 1 >= state->away_step)
+			arrput(ending, state->blocks[i].key);
+	}
+	blocks_end_all(state, ending);
+}
+
+/* What Python held and holds no more has ended. Of the others nothing says so. */
+void blocks_host_settled(struct state *state, uint64_t now_ns, bool whole)
+{
+	uint64_t *ending = NULL;
+
+	for (ptrdiff_t i = 0; i < hmlen(state->blocks); i++) {
+		struct live_block *block = &state->blocks[i].value;
+
+		if (whole && block->holder && block->flags & BLOCK_UNSEEN)
+			arrput(ending, state->blocks[i].key);
+		block->flags &= (uint8_t)~BLOCK_UNSEEN;
+	}
+	blocks_end_all(state, ending);
+	for (size_t i = 0; i < state->rank.device_count; i++)
+		if (device_is_host(state->rank.devices[i].type)) {
+			state->rank.devices[i].next_peak_bytes = state->rank.devices[i].bytes;
+			peak_raise(state, &state->rank.devices[i], now_ns);
+		}
+}
+
 /* --- when somebody looks ------------------------------------------------------------------------ */
 
 /* The last is what the others leave of the total: blocks of which nothing is known, and what is older than the trace.
@@ -510,8 +589,11 @@ void blocks_refresh(struct state *state)
 	for (size_t i = 0; i < rank->device_count; i++) {
 		struct live_device *device = &rank->devices[i];
 
-		device->look_peak_bytes = device->next_peak_bytes;
-		device->next_peak_bytes = device->bytes;
+		/* What came and went is not known meanwhile. */
+		if (!rank->host_away || !device_is_host(device->type)) {
+			device->look_peak_bytes = device->next_peak_bytes;
+			device->next_peak_bytes = device->bytes;
+		}
 		rest_fill(device->category_bytes, LIVE_CATEGORIES, device->bytes);
 		rest_fill(device->phase_bytes, LIVE_PHASES, device->bytes);
 		device->idle_bytes = device->idle_blocks = told ? 0 : LIVE_UNKNOWN;

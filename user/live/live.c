@@ -16,6 +16,9 @@
 /* Names of modules: a job has thousands. */
 #define MODULES_MAX 65536
 
+/* So long after its description, or after its blocks were not followed, a target may show what is older. */
+#define OLDER_NANOSECONDS 60000000000ull
+
 static const struct live_limits limits_usual = {.blocks = 1 << 20, .places = 4096, .threads = 64, .ended = 64};
 
 struct live *live_new(const struct live_limits *limits)
@@ -147,6 +150,8 @@ static void target_take(struct live *live, const struct text_record *record)
 	state->rank.rank = state->told_rank = facts.rank;
 	state->rank.from_start = facts.from_start;
 	state->rank.lite = facts.lite;
+	if (!state->back_ns)
+		state->older_until_ns = facts.from_start ? 0 : state->rank.start_time_ns + OLDER_NANOSECONDS;
 	/* Only from older to newer: there is no way round in circles. */
 	state->parent = facts.parent < record->event.target ? facts.parent : -1;
 	state->forked = facts.forked;
@@ -286,6 +291,40 @@ void live_device_size(struct live *live, uint16_t target, uint8_t type, uint8_t 
 
 	if (at != LIVE_DEVICES_MAX)
 		state->rank.devices[at].size_bytes = bytes;
+}
+
+void live_host_away(struct live *live, uint16_t target, uint64_t now_ns)
+{
+	struct state *state = state_find(live, target);
+
+	if (!state || state->rank.ended || state->rank.host_away)
+		return;
+	state->rank.host_away = true;
+	state->rank.host_away_since_ns = now_ns;
+	state->away_step = state->rank.steps;
+	state->back_ns = 0;
+}
+
+void live_host_back(struct live *live, uint16_t target, uint64_t now_ns)
+{
+	struct state *state = state_find(live, target);
+
+	if (!state || state->rank.ended || !state->rank.host_away || state->back_ns)
+		return;
+	state->back_ns = now_ns;
+	state->older_until_ns = now_ns + OLDER_NANOSECONDS;
+	blocks_host_back(state);
+}
+
+void live_host_settled(struct live *live, uint16_t target, uint64_t now_ns, bool whole)
+{
+	struct state *state = state_find(live, target);
+
+	if (!state || state->rank.ended || !state->rank.host_away || !state->back_ns)
+		return;
+	state->rank.host_away = false;
+	state->rank.host_away_ns += now_ns - state->rank.host_away_since_ns;
+	blocks_host_settled(state, now_ns, whole);
 }
 
 void live_stand(struct live *live, uint16_t target, const struct frame *frames, size_t frame_count)

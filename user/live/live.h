@@ -109,7 +109,11 @@ struct live_rank {
 	bool ended;
 	bool lite; /* traced at LEVEL_LITE */
 	bool from_start;
-	bool owners_told;                     /* what Python holds is read: categories rest on it */
+	bool owners_told; /* what Python holds is read: categories rest on it */
+	/* Blocks of the host are not followed now (live_host_away), since when, and for how long before that. */
+	bool host_away;
+	uint64_t host_away_since_ns, host_away_ns;
+	uint64_t host_events;                 /* of blocks of the host, since the target is traced */
 	uint64_t start_time_ns, last_time_ns; /* of its description, and of its last event */
 	uint64_t events;
 
@@ -147,6 +151,16 @@ void live_take(struct live *live, const struct event *record);
 
 /* How large a device of a target is. */
 void live_device_size(struct live *live, uint16_t target, uint8_t type, uint8_t index, uint64_t bytes);
+
+/*
+ * Blocks of the host are not followed any more, for a while: what comes and goes meanwhile is not known, and what the
+ * host holds stays as it was. Then they are followed again, from `now_ns` on; whoever knows tells what Python holds
+ * (CAPTURE_OWNER). Then `settled`: what was not seen again is gone, where all that Python holds was told (`whole`);
+ * peaks count from there on.
+ */
+void live_host_away(struct live *live, uint16_t target, uint64_t now_ns);
+void live_host_back(struct live *live, uint16_t target, uint64_t now_ns);
+void live_host_settled(struct live *live, uint16_t target, uint64_t now_ns, bool whole);
 
 /*
  * Where the main thread of a target stood, as frames innermost first, outside of any record: at LEVEL_LITE all that is

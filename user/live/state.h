@@ -41,6 +41,7 @@ enum block_flag {
 	BLOCK_GRADIENT = 1 << 1,
 	BLOCK_WORKSPACE = 1 << 2,
 	BLOCK_PREEXISTING = 1 << 3,
+	BLOCK_UNSEEN = 1 << 4, /* since the blocks of the host are followed again */
 };
 
 struct live_block {
@@ -106,7 +107,10 @@ struct state {
 	struct live_rank rank;     /* what becomes public */
 	int32_t parent, told_rank; /* what its launcher says */
 	bool forked, trained, runs_python;
-	uint64_t step_start_ns; /* of the step that is going on, 0: unknown */
+	uint64_t step_start_ns;  /* of the step that is going on, 0: unknown */
+	uint64_t older_until_ns; /* until then what was not seen being made may show up; 0: there is nothing older */
+	uint64_t back_ns;        /* when the blocks of the host were followed again; 0: they are not */
+	uint32_t away_step;      /* complete steps when they were left */
 	struct {
 		uint64_t key; /* block_key */
 		struct live_block value;
@@ -146,6 +150,9 @@ void blocks_gradient(struct live *live, struct state *state, struct strand *stra
 /* What an operator with these arguments does with the gradient that its thread stores; returns whether it makes one. */
 bool blocks_store(struct state *state, struct strand *strand, const struct tensor_argument *tensors, size_t count);
 void blocks_refresh(struct state *state);
+/* Blocks of the host: what could not be seen ending (live_host_back); what was not seen again (live_host_settled). */
+void blocks_host_back(struct state *state);
+void blocks_host_settled(struct state *state, uint64_t now_ns, bool whole);
 
 /* threads.c */
 struct strand *strand_find(struct live *live, struct state *state, const struct event *event);

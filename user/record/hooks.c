@@ -78,7 +78,7 @@ bool target_torch_check(struct session *session, struct target *target)
 		target->process.pid, fault);
 	target->torch_refused = true;
 	if (target->announced) {
-		tracer_detach(session->tracer, target->operator_link);
+		link_drop(session, target, target->operator_link);
 		target_describe(session, target);
 	}
 	return false;
@@ -158,7 +158,7 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	tracer_target_set(session->tracer, target->index, &target->settings);
 	target->inference_gap_ns = monotonic_now() - since_ns;
 	target_describe(session, target);
-	tracer_detach(session->tracer, sparse_link);
+	link_drop(session, target, sparse_link);
 	session_tell(session,
 		"pid %d entered inference mode: operators of its first %.0f ms may be missing, none after them",
 		target->process.pid, (double)target->inference_gap_ns / 1e6);

@@ -71,6 +71,7 @@ struct target_objects {
 	uint64_t peak_next_ns;         /* when variables may be read again */
 	bool walked;                   /* there was one */
 	bool whole;                    /* the last one was */
+	uint64_t walk_ns;              /* when that began */
 };
 
 struct walk_context {
@@ -241,6 +242,7 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	took = monotonic_now() - context.time_ns;
 	objects->walked = true;
 	objects->whole = !error;
+	objects->walk_ns = context.time_ns;
 	walk_plan(objects, context.time_ns, took);
 	if (session->options->verbose)
 		walk_tell(session, target, context.time_ns, took, error);
@@ -307,6 +309,19 @@ void objects_want_peak(struct target *target)
 {
 	if (target->objects)
 		target->objects->peak_new = target->objects->peak_wanted = true;
+}
+
+void objects_want(struct target *target)
+{
+	if (target->objects)
+		target->objects->walk_wanted = true;
+}
+
+uint64_t objects_told_ns(const struct target *target)
+{
+	const struct target_objects *objects = target->objects;
+
+	return objects && objects->whole && !arrlen(objects->owners) ? objects->walk_ns : 0;
 }
 
 int objects_whole(const struct target *target)

@@ -208,7 +208,10 @@ int probes_set(struct session *session, struct target *target, const struct mapp
 	close(fd);
 	if (link < 0)
 		return link;
-	arrput(target->links, link);
+	if (program_is_of_host(program))
+		arrput(target->host_links, link);
+	else
+		arrput(target->links, link);
 	return link;
 }
 
@@ -262,8 +265,7 @@ static int point_cookie(
 	return 0;
 }
 
-/* All points of one program by one link, since each takes its time to detach. */
-static int points_probe_program(struct session *session, struct target *target, const struct mapped_file *file,
+int points_probe_program(struct session *session, struct target *target, const struct mapped_file *file,
 	const struct library_plan *plan, enum program_kind program)
 {
 	uint64_t *offsets = NULL, *cookies = NULL, cookie = 0;

@@ -55,6 +55,17 @@ void recording_cost(const struct recording *recording, struct recording_cost *co
 struct frame *recording_stand(struct recording *recording, uint16_t target);
 void recording_stand_free(struct frame *frames);
 
+/*
+ * Follow the blocks of a target's host, or leave them for a while: 0, or a negative errno, and nothing has changed.
+ * Left, some may still come for a moment. When they are followed again, what Python holds is read anew.
+ */
+int recording_follow_host(struct recording *recording, uint16_t target, bool follow);
+/*
+ * When those objects of Python began to be read of which the sink has all owners (CLOCK_MONOTONIC, ns); 0: none were,
+ * or not all could be.
+ */
+uint64_t recording_owners_ns(const struct recording *recording, uint16_t target);
+
 struct record_options {
 	const char *capture_path;       /* NULL: no capture is written */
 	const struct record_sink *sink; /* NULL: nobody */

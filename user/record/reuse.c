@@ -14,7 +14,7 @@
 static bool is_gone(const struct target *target, uint64_t now)
 {
 	return target->ended && now - target->end_time_ns > REST_NANOSECONDS && !arrlen(target->links) &&
-	       !process_is_alive(&target->process);
+	       !arrlen(target->host_links) && !process_is_alive(&target->process);
 }
 
 static bool is_parent(const struct session *session, const struct target *target)

@@ -114,6 +114,7 @@ struct target {
 	uint64_t bias[LIBRARY_ROLES];
 	struct python_types types;
 	int *links;                     /* stb_ds */
+	int *host_links;                /* stb_ds: those for blocks of the host, which come and go (host.c) */
 	int *hooks;                     /* stb_ds: descriptions of its own, of tracer_hooks_add */
 	pid_t *fork_children;           /* stb_ds: children that did not exec; they have PyTorch, but are not traced */
 	struct known_code *codes;       /* stb_ds hash map */
@@ -213,6 +214,11 @@ void inputs_wait(struct target *target);
 void inputs_put(yajl_gen json, const struct target *target);
 void inputs_forget(struct target *target);
 
+/* When those objects began to be read that the sink has all owners of, and nothing else; 0: never, or not all. */
+uint64_t objects_told_ns(const struct target *target);
+/* Read all objects as soon as that may be. */
+void objects_want(struct target *target);
+
 /* peaks.c: follows how much a target holds, and tells objects.c of a new peak. */
 void peak_follow(struct target *target, const struct event *record);
 void peak_forget(struct target *target);
@@ -307,9 +313,18 @@ const struct mapped_file *library_file_of(
 /* The number of the link, or a negative errno. */
 int probes_set(struct session *session, struct target *target, const struct mapped_file *file,
 	enum program_kind program, const uint64_t *offsets, const uint64_t *cookies, size_t count);
+/* Those of a plan's points for one program, by one link, since each takes its time to detach. */
+int points_probe_program(struct session *session, struct target *target, const struct mapped_file *file,
+	const struct library_plan *plan, enum program_kind program);
+/* Take away the probes of all links of a list; of one of target->links. */
+void links_drop(struct session *session, int **links);
+void link_drop(struct session *session, struct target *target, int link);
 /* Take the probes off, and forget what was known of the process image. */
 void target_forget_image(struct session *session, struct target *target);
 void targets_free(struct session *session);
+
+/* host.c: is it about blocks of the host, whose probes may be taken away for a while (recording_follow_host)? */
+bool program_is_of_host(enum program_kind program);
 
 /* statistics.c: where the time went, for --stats */
 void statistics_tell(const struct session *session);

@@ -17,6 +17,7 @@ static void target_free(struct session *session, struct target *target)
 	target_forget_image(session, target);
 	process_close(&target->process);
 	arrfree(target->links);
+	arrfree(target->host_links);
 	arrfree(target->hooks);
 	arrfree(target->fork_children);
 	arrfree(target->guessed_names);
@@ -250,11 +251,27 @@ int children_add(struct session *session, pid_t pid, int32_t parent)
 	return error;
 }
 
+void link_drop(struct session *session, struct target *target, int link)
+{
+	for (ptrdiff_t index = arrlen(target->links); index-- > 0;)
+		if (target->links[index] == link) {
+			arrdelswap(target->links, index);
+			tracer_detach(session->tracer, link);
+		}
+}
+
+void links_drop(struct session *session, int **links)
+{
+	for (ptrdiff_t index = 0; index < arrlen(*links); index++)
+		tracer_detach(session->tracer, (*links)[index]);
+	if (*links)
+		arrsetlen(*links, 0);
+}
+
 void target_forget_image(struct session *session, struct target *target)
 {
-	for (ptrdiff_t index = 0; index < arrlen(target->links); index++)
-		tracer_detach(session->tracer, target->links[index]);
-	arrsetlen(target->links, 0);
+	links_drop(session, &target->links);
+	links_drop(session, &target->host_links);
 	for (ptrdiff_t index = 0; index < arrlen(target->hooks); index++)
 		tracer_hooks_remove(session->tracer, target->hooks[index], 1);
 	arrsetlen(target->hooks, 0);
