@@ -90,6 +90,8 @@ static __noinline int segment_send(struct hit *hit)
 {
 	struct pending_segment *pending = &hit->thread->pending;
 	struct segment_event *record = &pending->record;
+	/* The result went to a variable of a function that has returned since: others may have written there. */
+	bool left = pending->result > hit->thread->driver_call.place && pending->result < hit->stack_pointer;
 
 	hit->thread->driver_call.place = 0;
 	if (pending->result) {
@@ -97,10 +99,10 @@ static __noinline int segment_send(struct hit *hit)
 		if (READ_USER(record->address, pending->result))
 			record->result = SEGMENT_UNREADABLE;
 		else if (record->address == pending->before)
-			record->result = SEGMENT_UNCHANGED;
+			record->result = left ? SEGMENT_UNREADABLE : SEGMENT_UNCHANGED;
 		segment_complete(hit, pending, record->address);
 	}
-	if (record->action)
+	if (record->action && !pending->told)
 		event_send(hit, record, sizeof(*record));
 	return 0;
 }

@@ -143,12 +143,31 @@ int segment_called(struct pt_regs *context)
 	pending->pitch = call->pitch ? call_argument(context, &hit, call->pitch) + call->pitch_offset : 0;
 	pending->rows = call_rows(context, &hit, call);
 	pending->before = 0;
+	pending->told = false;
 	if (pending->result)
 		READ_USER(pending->before, pending->result);
 	if (is_giving_back(call->action)) {
 		event_send(&hit, &pending->record, sizeof(pending->record));
-		pending->record.action = 0;
+		pending->told = true;
 	}
+	return 0;
+}
+
+/* The call that was waited for is over, and what it came to is known. */
+static __noinline int segment_settle(struct pt_regs *context, struct hit *hit)
+{
+	struct pending_segment *pending = &hit->thread->pending;
+	struct segment_event *record = &pending->record;
+
+	hit->thread->driver_call.place = 0;
+	record->code = (__s32)ARCH_RETURN_VALUE(context);
+	record->result = record->code ? SEGMENT_REFUSED : SEGMENT_RETURNED;
+	if (pending->result && READ_USER(record->address, pending->result))
+		record->result = record->code ? SEGMENT_REFUSED : SEGMENT_UNREADABLE;
+	if (pending->result && !record->code)
+		segment_complete(hit, pending, record->address);
+	if (record->action && (!pending->told || record->code))
+		event_send(hit, record, sizeof(*record));
 	return 0;
 }
 
@@ -157,27 +176,41 @@ SEC("uprobe.multi")
 int segment_returned(struct pt_regs *context)
 {
 	__u64 cookie = bpf_get_attach_cookie(context);
-	struct pending_segment *pending;
-	struct segment_event *record;
 	struct hit hit;
 
-	if (!hit_find(&hit, context, cookie))
+	if (hit_find(&hit, context, cookie) && hit.thread->driver_call.place &&
+		hit.thread->driver_call.word + COOKIE_HOOK(cookie) == ARCH_INSTRUCTION(context) &&
+		hit.thread->driver_call.place + ARCH_WORD == hit.stack_pointer)
+		segment_settle(context, &hit);
+	return 0;
+}
+
+/* The kernel that was looked for has a handle now. */
+static __noinline int kernel_tell(struct hit *hit)
+{
+	struct pending_kernel *pending = &hit->thread->kernel;
+	struct kernel_event *record = RECORD_HEAD(hit->thread, kernel_event);
+
+	pending->call.place = 0;
+	event_fill(&record->event, hit, EVENT_KERNEL_NAME, sizeof(*record), 0);
+	if (!READ_USER(record->function, pending->result) && record->function &&
+		bpf_probe_read_user_str(record->name, sizeof(record->name), (void *)pending->name) > 0)
+		event_send(hit, record, sizeof(*record));
+	return 0;
+}
+
+/* At the end of a function, which is about to return: another one that ends there has another place on the stack. */
+SEC("uprobe.multi")
+int function_ended(struct pt_regs *context)
+{
+	struct hit hit;
+
+	if (!hit_find(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
-	pending = &hit.thread->pending;
-	record = &pending->record;
-	if (!hit.thread->driver_call.place ||
-		hit.thread->driver_call.word + COOKIE_HOOK(cookie) != ARCH_INSTRUCTION(context) ||
-		hit.thread->driver_call.place + ARCH_WORD != hit.stack_pointer)
-		return 0;
-	hit.thread->driver_call.place = 0;
-	record->code = (__s32)ARCH_RETURN_VALUE(context);
-	record->result = record->code ? SEGMENT_REFUSED : SEGMENT_RETURNED;
-	if (pending->result && READ_USER(record->address, pending->result))
-		record->result = record->code ? SEGMENT_REFUSED : SEGMENT_UNREADABLE;
-	if (pending->result && !record->code)
-		segment_complete(&hit, pending, record->address);
-	if (record->action)
-		event_send(&hit, record, sizeof(*record));
+	if (hit.thread->driver_call.place && hit.thread->driver_call.place == hit.stack_pointer)
+		segment_settle(context, &hit);
+	if (hit.thread->kernel.call.place && hit.thread->kernel.call.place == hit.stack_pointer)
+		kernel_tell(&hit);
 	return 0;
 }
 
@@ -212,6 +245,32 @@ int memory_exhausted(struct pt_regs *context)
 	return 0;
 }
 
+static __always_inline void frame_note(const struct hit *hit, struct call_frame *frame)
+{
+	frame->place = hit->stack_pointer;
+	frame->word = 0;
+	READ_USER(frame->word, frame->place);
+}
+
+/* A function that finds a kernel by its name. */
+SEC("uprobe.multi")
+int kernel_sought(struct pt_regs *context)
+{
+	__u64 cookie = bpf_get_attach_cookie(context);
+	struct hook_description *description;
+	__u32 hook = COOKIE_HOOK(cookie);
+	struct hit hit;
+
+	description = bpf_map_lookup_elem(&hooks, &hook);
+	if (!description || !hit_begin(&hit, context, cookie))
+		return 0;
+	hit.stack_pointer += (__s64)description->stack_adjust;
+	frame_note(&hit, &hit.thread->kernel.call);
+	hit.thread->kernel.result = call_argument(context, &hit, description->kernel.result);
+	hit.thread->kernel.name = call_argument(context, &hit, description->kernel.name);
+	return 0;
+}
+
 /* A function that launches a kernel or a graph. */
 SEC("uprobe.multi")
 int kernel_launched(struct pt_regs *context)
@@ -226,9 +285,13 @@ int kernel_launched(struct pt_regs *context)
 	if (!description || !hit_begin(&hit, context, cookie))
 		return 0;
 	hit.stack_pointer += (__s64)description->stack_adjust;
+	if (description->kernel.runtime)
+		frame_note(&hit, &hit.thread->launch);
+	else if (hit.thread->launch.place && call_is_alive(&hit.thread->launch, hit.stack_pointer))
+		return 0; /* it was told already */
 	event_fill(&record.event, &hit, EVENT_LAUNCH, sizeof(record), (__u8)hit_depth(&hit, false));
 	record.event.operator_ = description->operator_;
-	record.function = call_argument(context, &hit, description->launched);
+	record.function = call_argument(context, &hit, description->kernel.function);
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }

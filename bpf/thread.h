@@ -103,8 +103,16 @@ struct pending_segment {
 	__u64 rows;        /* of that length */
 	__u32 handle_kind; /* what the result is noted as */
 	struct segment_handle_value handle;
-	__u16 reserved;
+	__u8 told; /* already: what it comes to is of interest if it is refused */
+	__u8 reserved;
 	struct segment_event record;
+};
+
+/* A call that finds a kernel by its name. */
+struct pending_kernel {
+	struct call_frame call; /* place 0: none */
+	__u64 result;           /* address where the handle goes */
+	__u64 name;             /* address of it */
 };
 
 /* A call that says something of a communicator, when it has returned. */
@@ -151,6 +159,8 @@ struct thread_state {
 	__u64 devices_below; /* that were pushed, a byte each, plus 1; 0: unknown */
 	struct pending_segment pending;
 	struct pending_communicator communicator;
+	struct call_frame launch; /* of a runtime, place 0: none */
+	struct pending_kernel kernel;
 	/* Arguments of a library's call by place + 1, which is so much as an index less 1; 0 where there is none. */
 	__u64 library_words[LIBRARY_WORDS];
 	__u32 library_groups; /* group calls of the thread so far */

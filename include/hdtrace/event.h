@@ -40,6 +40,7 @@ enum event_kind {
 	EVENT_SEGMENT = 35,            /* struct segment_event: a call of a driver or its runtime for memory */
 	EVENT_OUT_OF_MEMORY = 36,      /* struct out_of_memory_event */
 	EVENT_LAUNCH = 37,             /* struct launch_event: a kernel, or a graph of them, goes to a device */
+	EVENT_KERNEL_NAME = 38,        /* struct kernel_event: becomes a symbol_record of capture.h */
 	EVENT_COLLECTIVE = 48,         /* struct collective_event */
 	EVENT_LIBRARY_COLLECTIVE = 49, /* struct library_collective_event: below c10d, or without it */
 	EVENT_WORK = 50,               /* struct work_event: what became of a collective of c10d */
@@ -269,7 +270,16 @@ struct out_of_memory_event {
 
 struct launch_event {
 	struct event event; /* operator_: the name of the function that launches */
-	__u64 function;     /* address of the host's stub of the kernel, 0: only a handle is known */
+	__u64 function;     /* address of the host's stub of the kernel, or the driver's handle; 0: of a graph */
+};
+
+#define KERNEL_NAME_BYTES 192 /* longer names are cut */
+
+/* A driver was asked for a kernel by its name. */
+struct kernel_event {
+	struct event event;
+	__u64 function; /* handle that it gave */
+	char name[KERNEL_NAME_BYTES];
 };
 
 enum collective_kind {
@@ -524,6 +534,7 @@ EVENT_ASSERT_SIZE(struct device_request_event, 56);
 EVENT_ASSERT_SIZE(struct segment_event, 80);
 EVENT_ASSERT_SIZE(struct out_of_memory_event, 64);
 EVENT_ASSERT_SIZE(struct launch_event, 32);
+EVENT_ASSERT_SIZE(struct kernel_event, 224);
 EVENT_ASSERT_SIZE(struct collective_event, 88);
 EVENT_ASSERT_SIZE(struct library_collective_event, 152);
 EVENT_ASSERT_SIZE(struct work_event, 40);

@@ -212,6 +212,14 @@ struct communicator_place {
 	__s32 rank, size; /* -1: unknown */
 };
 
+/* What a function does with kernels, and in which argument it has what: as in segment_call. */
+struct kernel_call {
+	__u8 function; /* of one that launches: the kernel's stub or handle */
+	__u8 runtime;  /* it may call the driver, whose launch is then the same */
+	__u8 result;   /* of one that finds a kernel: pointer to where its handle goes */
+	__u8 name;     /* by this */
+};
+
 struct hook_description {
 	__u16 operator_;    /* index of the operator's name */
 	__u8 hook;          /* enum operator_hook */
@@ -225,7 +233,7 @@ struct hook_description {
 		struct segment_call segment;
 		struct collective_call collective;
 		struct library_call library;
-		__u8 launched; /* place of the kernel's stub, as in segment_call */
+		struct kernel_call kernel;
 	};
 };
 

@@ -296,6 +296,9 @@ Test(live, segments_of_drivers_are_counted_while_they_are_held)
 	event.address = 0x100000;
 	event.action = SEGMENT_FREE;
 	keep(&event.event);
+	cr_expect_eq(device_at(0, "cuda:0")->segments, 1, "a refused free gave something back");
+	event.result = SEGMENT_TAKEN;
+	keep(&event.event);
 	cr_expect_eq(device_at(0, "cuda:0")->segments, 0);
 	cr_expect_eq(device_at(0, "cuda:0")->segment_bytes, 0);
 }

@@ -268,6 +268,93 @@ Test(calls, without_a_result_and_without_a_sign_of_failure_gave_memory_somewhere
 	model_free(trace.model);
 }
 
+/* A program may ask for the same twice, and hand its driver variables that are gone soon. */
+Test(calls, whose_result_is_gone_are_not_taken_for_refused_ones)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_UNREADABLE, 0, 2 * MIB);
+	take(&trace, SEGMENT_UNREADABLE, 0, 2 * MIB);
+	take(&trace, SEGMENT_RETURNED, BASE, MIB);
+	rank = trace_finish(&trace);
+	cr_expect_eq(rank->segment_failures, 0);
+	cr_expect_eq(arrlenu(rank->segments), 3);
+	cr_expect_eq(cuda_of(rank)->segment_bytes, 5 * MIB);
+	model_free(trace.model);
+}
+
+Test(calls, whose_result_is_gone_have_the_address_that_is_given_back_if_there_is_only_one)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_UNREADABLE, 0, 2 * MIB);
+	give_back(&trace, BASE);
+	give_back(&trace, BASE + 2 * MIB);
+	rank = trace_finish(&trace);
+	cr_assert_eq(arrlenu(rank->segments), 1);
+	cr_expect_eq(rank->segments[0].address, BASE);
+	cr_expect_neq(rank->segments[0].end_time_ns, UINT64_MAX);
+	cr_expect_eq(cuda_of(rank)->segment_bytes, 0);
+	cr_expect_eq(rank->unknown_segment_frees, 1);
+	model_free(trace.model);
+}
+
+static void refuse_free(struct trace *trace, uint64_t time_ns, uint64_t address)
+{
+	struct segment_event event = {.action = SEGMENT_FREE,
+		.result = SEGMENT_REFUSED,
+		.code = 1,
+		.address = address,
+		.device_index = SEGMENT_DEVICE_UNKNOWN};
+
+	event.event = trace_event(trace, EVENT_SEGMENT, sizeof(event), 0);
+	event.event.operator_ = MALLOC;
+	event.event.time_ns = time_ns;
+	event.device_type = DEVICE_CUDA;
+	trace->error = model_event(trace->model, &event.event);
+}
+
+/* A free is told at once, and again with the time of its begin where it was refused. */
+Test(calls, that_give_back_and_are_refused_leave_what_was_there)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_RETURNED, BASE, 2 * MIB);
+	take(&trace, SEGMENT_RETURNED, BASE + 16 * MIB, 4 * MIB);
+	give_back(&trace, BASE);
+	refuse_free(&trace, trace.time, BASE);
+	give_back(&trace, BASE + MIB);
+	refuse_free(&trace, trace.time, BASE + MIB);
+	rank = trace_finish(&trace);
+	cr_expect_eq(rank->segments[0].end_time_ns, UINT64_MAX);
+	cr_expect_eq(cuda_of(rank)->segment_bytes, 6 * MIB);
+	cr_expect_eq(cuda_of(rank)->segment_peak_bytes, 6 * MIB);
+	cr_expect_eq(rank->segment_failures, 2);
+	cr_expect_eq(rank->failures[0].code, 1);
+	cr_expect_eq(rank->unknown_segment_frees, 0);
+	model_free(trace.model);
+}
+
+/* As cudaFreeHost of memory of a device, where nothing tells that it was refused. */
+Test(calls, that_give_back_memory_of_another_kind_end_nothing)
+{
+	struct trace trace = device_trace();
+	const struct rank *rank;
+
+	take(&trace, SEGMENT_RETURNED, BASE, 2 * MIB);
+	segment(&trace, (struct segment_event){.action = SEGMENT_FREE,
+				.memory = SEGMENT_HOST,
+				.address = BASE,
+				.device_index = SEGMENT_DEVICE_UNKNOWN});
+	rank = trace_finish(&trace);
+	cr_expect_eq(rank->segments[0].end_time_ns, UINT64_MAX);
+	cr_expect_eq(rank->unknown_segment_frees, 1);
+	model_free(trace.model);
+}
+
 Test(calls, at_an_address_that_is_held_end_what_was_there)
 {
 	struct trace trace = device_trace();

@@ -73,8 +73,12 @@ static struct bpf_program *program_of(const struct tracer *tracer, enum program_
 		return tracer->skeleton->progs.segment_called;
 	case PROGRAM_RETURNED:
 		return tracer->skeleton->progs.segment_returned;
+	case PROGRAM_ENDED:
+		return tracer->skeleton->progs.function_ended;
 	case PROGRAM_EXHAUSTED:
 		return tracer->skeleton->progs.memory_exhausted;
+	case PROGRAM_SOUGHT:
+		return tracer->skeleton->progs.kernel_sought;
 	case PROGRAM_LAUNCHED:
 		return tracer->skeleton->progs.kernel_launched;
 	case PROGRAM_NODE:

@@ -325,10 +325,12 @@ static void segment_take(
 {
 	ptrdiff_t at = hmgeti(state->segments, event->address);
 
+	if (event->result == SEGMENT_REFUSED)
+		return;
 	switch (event->action) {
 	case SEGMENT_ALLOCATE:
 	case SEGMENT_MAP:
-		if (event->result != SEGMENT_REFUSED && segment_is_certain(event))
+		if (segment_is_certain(event))
 			segment_begin(live, state, strand, event);
 		break;
 	case SEGMENT_FREE:

@@ -120,6 +120,7 @@ static void target_free(struct target_state *target)
 	hmfree(target->works);
 	arrfree(target->collective_allocations);
 	arrfree(target->live_segments);
+	arrfree(target->unplaced);
 	arrfree(target->segment_moments);
 	hmfree(target->kernel_index);
 	hmfree(target->allocators);

@@ -49,7 +49,7 @@ struct thread *thread_find(struct target_state *target, uint32_t thread_id)
 	thread->last_run = NONE;
 	thread->resize_from = thread->resize_to = NONE;
 	thread->leaf = thread->evaluating = thread->storing = thread->accumulating = thread->last_device_block = NONE;
-	thread->last_segment = thread->release = thread->collective = NONE;
+	thread->last_segment = thread->release = thread->collective = thread->freed = NONE;
 	hmput(target->threads, thread_id, thread);
 	target->last_thread = thread;
 	return thread;

@@ -8,8 +8,9 @@
  * aligned, and of no segment that is alive. The allocator knows better: when it
  * next says on that thread that it holds as much more, the block it gives out is
  * at the start of the segment. A call of which neither tells failed when the same
- * stands there as before, when it is made again, or when the allocator gives up;
- * else it gave memory at an address that is not known.
+ * stands there as before, when it is made again, or when the allocator gives up.
+ * Else, or when nothing stands there any more, what it came to is not known: it is
+ * memory at no known address, which a free of one that nobody gave may tell.
  *
  * Physical memory that is mapped (expandable segments) is a segment for each
  * mapping; created memory that is never mapped is not counted.
@@ -213,8 +214,9 @@ static void doubt_end(struct target_state *target, struct thread *thread, bool f
 		return;
 	}
 	segment.address = 0;
+	arrput(target->unplaced, (uint32_t)arrlenu(target->result.segments));
 	arrput(target->result.segments, segment);
-	moment_add(target, (uint32_t)arrlenu(target->result.segments) - 1, false);
+	moment_add(target, arrlast(target->unplaced), false);
 }
 
 static bool is_made_again(const struct segment *doubtful, const struct segment_event *event)
@@ -259,6 +261,7 @@ static void segment_allocate(struct target_state *target, struct thread *thread,
 	} else {
 		thread->doubtful = segment;
 		thread->doubtful_unchanged = event->result == SEGMENT_UNCHANGED;
+		thread->doubtful_unreadable = event->result == SEGMENT_UNREADABLE;
 	}
 }
 
@@ -302,14 +305,39 @@ static void release_note(
 	target->result.releases[thread->release].bytes += segment->bytes;
 }
 
-static void segment_free(struct target_state *target, struct thread *thread, const struct segment_event *event)
+/* What the thread's call gave back, NONE; it was nothing that is known. */
+static void freed_note(struct thread *thread, uint32_t segment, bool unknown)
+{
+	thread->freed = segment;
+	thread->freed_unknown = unknown;
+}
+
+/* The segment that is at an address, NONE; if only one is at no known address, that. */
+static uint32_t freed_find(struct target_state *target, const struct segment_event *event)
 {
 	uint32_t index = event->address ? live_at(target, event->address) : NONE;
+	const struct segment *segment = index == NONE ? NULL : &target->result.segments[index];
 
-	if (index == NONE || target->result.segments[index].address != event->address) {
-		target->result.unknown_segment_frees += event->address != 0;
+	if (segment && segment->address == event->address &&
+		segment->registered == (event->action == SEGMENT_UNREGISTER) &&
+		(event->memory != SEGMENT_HOST || segment->memory == SEGMENT_HOST))
+		return index;
+	if (segment || !event->address || arrlenu(target->unplaced) != 1 ||
+		target->result.segments[target->unplaced[0]].memory != event->memory)
+		return NONE;
+	index = arrpop(target->unplaced);
+	target->result.segments[index].address = event->address;
+	return index;
+}
+
+static void segment_free(struct target_state *target, struct thread *thread, const struct segment_event *event)
+{
+	uint32_t index = freed_find(target, event);
+
+	freed_note(thread, index, index == NONE && event->address);
+	target->result.unknown_segment_frees += thread->freed_unknown;
+	if (index == NONE)
 		return;
-	}
 	release_note(target, thread, event, index);
 	if (target->pools_are_blocks && segment_is_block(target, &target->result.segments[index]))
 		memory_segment_end(target, index, &event->event);
@@ -321,8 +349,8 @@ static void segment_unmap(struct target_state *target, struct thread *thread, co
 	uint64_t address = event->address, end = address + event->bytes;
 	uint32_t index = live_at(target, address);
 
-	if (index == NONE)
-		target->result.unknown_segment_frees++;
+	freed_note(thread, NONE, index == NONE);
+	target->result.unknown_segment_frees += thread->freed_unknown;
 	while (index != NONE) {
 		address = target->result.segments[index].address + target->result.segments[index].bytes;
 		release_note(target, thread, event, index);
@@ -331,16 +359,57 @@ static void segment_unmap(struct target_state *target, struct thread *thread, co
 	}
 }
 
+/* A block that came from a pool has ended with its segment, and stays so. */
+static bool may_live_again(const struct target_state *target, const struct segment *segment)
+{
+	return !(target->pools_are_blocks && segment_is_block(target, segment)) && !segment->has_blocks &&
+	       !live_overlaps(target, segment->address, span_of(segment));
+}
+
+/* What the thread's last call wanted to give back, and was not taken. */
+static void segment_keep(struct target_state *target, struct thread *thread, const struct segment_event *event)
+{
+	struct segment *segment = thread->freed == NONE ? NULL : &target->result.segments[thread->freed];
+	size_t moment = arrlenu(target->segment_moments);
+
+	target->result.unknown_segment_frees -= thread->freed_unknown;
+	if (!segment || segment->end_time_ns != event->event.time_ns || !may_live_again(target, segment))
+		return;
+	while (moment--)
+		if (target->segment_moments[moment].segment == thread->freed && target->segment_moments[moment].is_end)
+			break;
+	arrdel(target->segment_moments, moment);
+	segment->end_time_ns = UINT64_MAX;
+	moment = live_behind(target, segment->address);
+	arrins(target->live_segments, moment, thread->freed);
+}
+
+static bool is_refused_free(const struct segment_event *event)
+{
+	return event->result == SEGMENT_REFUSED &&
+	       (event->action == SEGMENT_FREE || event->action == SEGMENT_UNREGISTER ||
+		       event->action == SEGMENT_UNMAP || event->action == SEGMENT_RELEASE);
+}
+
 int segment_event(struct target_state *target, const struct segment_event *event)
 {
 	struct thread *thread = thread_find(target, event->event.thread_id);
 
 	if (!thread)
 		return -ENOMEM;
+	if (is_refused_free(event)) {
+		struct segment segment = segment_of(target, event);
+
+		failure_add(target, &segment, event->code);
+		segment_keep(target, thread, event);
+		freed_note(thread, NONE, false);
+		return 0;
+	}
 	if (arrlenu(target->result.segments) >= INDEX_MAX || arrlenu(target->segment_moments) >= INDEX_MAX - 1)
 		return -E2BIG;
 	thread_trim(target, thread, event->event.depth);
-	doubt_end(target, thread, is_made_again(&thread->doubtful, event));
+	doubt_end(target, thread, !thread->doubtful_unreadable && is_made_again(&thread->doubtful, event));
+	freed_note(thread, NONE, false);
 	if (event->action != SEGMENT_FREE && event->action != SEGMENT_UNMAP)
 		thread->release = NONE;
 	switch (event->action) {

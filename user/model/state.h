@@ -176,10 +176,13 @@ struct thread {
 	bool resizing;              /* a storage is about to get its memory */
 	bool resized;               /* last_device_block is that memory */
 
-	struct segment doubtful; /* a call whose result is not known, bytes 0: none */
-	bool doubtful_unchanged; /* nothing was written where its result was to go */
-	uint32_t last_segment;   /* that the thread got, until its next block; NONE */
-	uint32_t release;        /* index into rank.releases, while they are given back; NONE */
+	struct segment doubtful;  /* a call whose result is not known, bytes 0: none */
+	bool doubtful_unchanged;  /* nothing was written where its result was to go */
+	bool doubtful_unreadable; /* what was, is gone */
+	uint32_t freed;           /* the segment that the last call gave back, NONE */
+	bool freed_unknown;       /* it was memory that is not known */
+	uint32_t last_segment;    /* that the thread got, until its next block; NONE */
+	uint32_t release;         /* index into rank.releases, while they are given back; NONE */
 
 	uint32_t collective; /* the last of c10d that it began, index into result.collectives; NONE */
 	uint32_t *grouped;   /* stb_ds: what a library was asked for in the group call that is open */
@@ -233,6 +236,7 @@ struct target_state {
 	} * addresses; /* stb_ds map */
 
 	uint32_t *live_segments;                /* stb_ds: indices into result.segments, by address */
+	uint32_t *unplaced;                     /* stb_ds: the same of those at no known address */
 	struct segment_moment *segment_moments; /* stb_ds */
 	bool pools_are_blocks;                  /* segments_meet_pytorch */
 	struct {

@@ -28,9 +28,20 @@
 	}
 #define SELECT(library_, type_, symbol_, ...)                                                                          \
 	CALL(library_, type_, symbol_, 0, SEGMENT_DEVICE, .selection = SELECT_DEVICE, __VA_ARGS__)
-#define LAUNCH(library_, symbol_, stub)                                                                                \
+#define LAUNCH(library_, symbol_, function_)                                                                           \
 	{                                                                                                              \
-		.library = (library_), .program = PROGRAM_LAUNCHED, .symbol = (symbol_), .launched = (stub)            \
+		.library = (library_), .program = PROGRAM_LAUNCHED, .symbol = (symbol_), .kernel = {                   \
+			.function = (function_),                                                                       \
+			.runtime = (library_) == LIBRARY_CUDA_RUNTIME,                                                 \
+		}                                                                                                      \
+	}
+/* (result, module, name) */
+#define SEEK(library_, symbol_)                                                                                        \
+	{                                                                                                              \
+		.library = (library_), .program = PROGRAM_SOUGHT, .symbol = (symbol_), .kernel = {                     \
+			.result = ARGUMENT(0),                                                                         \
+			.name = ARGUMENT(2),                                                                           \
+		}                                                                                                      \
 	}
 
 #define RESULT_BYTES .result = ARGUMENT(0), .bytes = ARGUMENT(1)
@@ -163,12 +174,14 @@ static const struct device_call rows[] = {
 	ROW(CALL, DRIVER, "cuCtxPushCurrent_v2", 0, SEGMENT_DEVICE, .handle = ARGUMENT(0), CONTEXT,
 		.selection = SELECT_PUSH),
 	ROW(CALL, DRIVER, "cuCtxPopCurrent_v2", 0, SEGMENT_DEVICE, .selection = SELECT_POP),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchKernel", 0),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchKernel_ptsz", 0),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchKernelEx", 0),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchKernelEx_ptsz", 0),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchCooperativeKernel", 0),
-	LAUNCH(LIBRARY_CUDA, "cuLaunchCooperativeKernel_ptsz", 0),
+	SEEK(LIBRARY_CUDA, "cuModuleGetFunction"),
+	SEEK(LIBRARY_CUDA, "cuLibraryGetKernel"),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchKernel", ARGUMENT(0)),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchKernel_ptsz", ARGUMENT(0)),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchKernelEx", ARGUMENT(1)),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchKernelEx_ptsz", ARGUMENT(1)),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchCooperativeKernel", ARGUMENT(0)),
+	LAUNCH(LIBRARY_CUDA, "cuLaunchCooperativeKernel_ptsz", ARGUMENT(0)),
 	LAUNCH(LIBRARY_CUDA, "cuGraphLaunch", 0),
 	LAUNCH(LIBRARY_CUDA, "cuGraphLaunch_ptsz", 0),
 
@@ -189,8 +202,9 @@ static const struct device_call rows[] = {
 	ROW(CALL, HIP, "hipMemMap", SEGMENT_MAP, SEGMENT_DEVICE, MAPPING),
 	ROW(CALL, HIP, "hipMemUnmap", SEGMENT_UNMAP, SEGMENT_DEVICE, ADDRESS_BYTES),
 	ROW(SELECT, HIP, "hipSetDevice", .device = ARGUMENT(0)),
+	SEEK(LIBRARY_HIP, "hipModuleGetFunction"),
 	LAUNCH(LIBRARY_HIP, "hipLaunchKernel", ARGUMENT(0)),
-	LAUNCH(LIBRARY_HIP, "hipModuleLaunchKernel", 0),
+	LAUNCH(LIBRARY_HIP, "hipModuleLaunchKernel", ARGUMENT(0)),
 	LAUNCH(LIBRARY_HIP, "hipGraphLaunch", 0),
 
 	ROW(CALL, ASCEND, "aclrtMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),

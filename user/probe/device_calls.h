@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Functions of drivers of devices and of their runtimes: those that give memory
- * and take it back, and those that launch kernels. By the names and arguments of
+ * and take it back, and those that find and launch kernels. By the names and arguments of
  * their C interfaces, which are stable.
  */
 #ifndef HDTRACE_PROBE_DEVICE_CALLS_H
@@ -17,10 +17,10 @@
 
 struct device_call {
 	enum library_role library;
-	enum program_kind program; /* PROGRAM_CALLED or PROGRAM_LAUNCHED */
+	enum program_kind program; /* PROGRAM_CALLED, PROGRAM_LAUNCHED or PROGRAM_SOUGHT */
 	const char *symbol;
-	struct segment_call call; /* of PROGRAM_CALLED */
-	uint8_t launched;         /* of PROGRAM_LAUNCHED: as in hook_description */
+	struct segment_call call;  /* of PROGRAM_CALLED */
+	struct kernel_call kernel; /* of the others */
 };
 
 const struct device_call *device_calls(size_t *count);

@@ -20,6 +20,7 @@
 #include "probe/usdt.h"
 #include "symbol/elf.h"
 #include "symbol/entry.h"
+#include "symbol/function_ends.h"
 #include "torch/call_sites.h"
 #include "torch/operators.h"
 
@@ -134,7 +135,7 @@ static int call_plan(struct library_plan *plan, const struct device_call *call, 
 {
 	struct plan_point point = {
 		.program = call->program,
-		.full_only = call->program == PROGRAM_LAUNCHED,
+		.full_only = call->program != PROGRAM_CALLED,
 		.described = true,
 		.name = call->symbol,
 	};
@@ -146,10 +147,10 @@ static int call_plan(struct library_plan *plan, const struct device_call *call, 
 	if (error)
 		return error;
 	point.description.stack_adjust = (int16_t)place.stack_bytes;
-	if (call->program == PROGRAM_LAUNCHED)
-		point.description.launched = call->launched;
-	else
+	if (call->program == PROGRAM_CALLED)
 		point.description.segment = call->call;
+	else
+		point.description.kernel = call->kernel;
 	arrput(plan->points, point);
 	return 0;
 }
@@ -223,27 +224,64 @@ static int communicator_returns_plan(struct library_plan *plan)
 	return error;
 }
 
-static int device_calls_plan(struct library_plan *plan)
+/* Functions may share their ends. */
+static bool point_is_planned(const struct library_plan *plan, const struct plan_point *point)
 {
-	size_t count, wanted = 0, found = 0;
+	for (size_t index = 0; index < arrlenu(plan->points); index++)
+		if (plan->points[index].program == point->program && plan->points[index].offset == point->offset)
+			return true;
+	return false;
+}
+
+/* Where a function that gives or takes memory goes back: what it came to is known for every caller. */
+static int ends_plan(struct library_plan *plan, const struct function_starts *starts, const struct elf_symbol *symbol,
+	size_t *incomplete)
+{
+	struct plan_point point = {.program = PROGRAM_ENDED};
+	bool complete;
+	uint64_t *ends;
+	int error = function_ends_find(plan->elf, starts, symbol->address, symbol->size, &ends, &complete);
+
+	for (size_t index = 0; !error && index < arrlenu(ends); index++) {
+		error = elf_file_offset(plan->elf, ends[index], &point.offset);
+		if (!error && !point_is_planned(plan, &point))
+			arrput(plan->points, point);
+	}
+	*incomplete += !complete;
+	arrfree(ends);
+	return error;
+}
+
+/* Functions of a role, which a program may have in its own file. */
+static int device_calls_plan(struct library_plan *plan, enum library_role role)
+{
+	size_t count, wanted = 0, found = 0, incomplete = 0;
 	const struct device_call *calls = device_calls(&count);
+	struct function_starts starts = {0};
 	int error = 0;
 
 	for (size_t index = 0; !error && index < count; index++) {
 		const struct elf_symbol *symbol;
 
-		if (calls[index].library != plan->role)
+		if (calls[index].library != role)
 			continue;
 		wanted++;
-		symbol = elf_file_symbol(plan->elf, calls[index].symbol);
+		symbol = function_find(plan->elf, calls[index].symbol);
 		if (!symbol)
 			continue;
-		found++;
-		error = call_plan(plan, &calls[index], symbol);
+		/* Without them jumps to other functions are not followed. */
+		if (!found++ && function_starts_load(plan->elf, &starts) == -ENOMEM)
+			error = -ENOMEM;
+		if (!error)
+			error = call_plan(plan, &calls[index], symbol);
+		if (!error && calls[index].program != PROGRAM_LAUNCHED)
+			error = ends_plan(plan, &starts, symbol, &incomplete);
 	}
-	if (wanted)
+	function_starts_free(&starts);
+	if (wanted && (found || role == plan->role))
 		plan_find(plan, found > 0, false, found ? NULL : "what the driver gives is not seen",
-			"%zu of %zu functions for memory and kernels", found, wanted);
+			"%zu of %zu functions for memory and kernels, %zu of them with ends that are not known", found,
+			wanted, incomplete);
 	return error;
 }
 
@@ -422,7 +460,10 @@ static int catalogue_plan(struct library_plan *plan)
 		error = communicator_returns_plan(plan);
 	if (!error)
 		error = library_functions_plan(plan);
-	return error ? error : device_calls_plan(plan);
+	/* NVIDIA's runtime is linked into programs by default. */
+	if (!error && plan->role == LIBRARY_CALLER)
+		error = device_calls_plan(plan, LIBRARY_CUDA_RUNTIME);
+	return error ? error : device_calls_plan(plan, plan->role);
 }
 
 /* --- PyTorch ----------------------------------------------------------------------- */

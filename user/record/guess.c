@@ -22,7 +22,7 @@ bool guess_is_possible(void)
 /* Calls for memory are rare. Launches of kernels are not: they would cost other processes something. */
 static bool is_rare(enum program_kind program)
 {
-	return program == PROGRAM_CALLED || program == PROGRAM_RETURNED;
+	return program == PROGRAM_CALLED || program == PROGRAM_RETURNED || program == PROGRAM_ENDED;
 }
 
 bool guess_is_for_all(const struct session *session, enum program_kind program)

@@ -229,8 +229,10 @@ static bool point_is_wanted(const struct session *session, const struct plan_poi
 	case PROGRAM_REQUESTED:
 	case PROGRAM_CALLED:
 	case PROGRAM_RETURNED:
+	case PROGRAM_ENDED:
 	case PROGRAM_EXHAUSTED:
 	case PROGRAM_LAUNCHED:
+	case PROGRAM_SOUGHT:
 		return device_choice_has_accelerator(devices);
 	default:
 		return true;

@@ -139,6 +139,10 @@ static void record_handle(void *context, const struct event *record, size_t size
 		code_take(session, target, (const void *)record, size);
 		return;
 	}
+	if (record->kind == EVENT_KERNEL_NAME) {
+		kernel_name_keep(session, target, (const void *)record, size);
+		return;
+	}
 	if (record->kind == EVENT_INFERENCE) {
 		target_use_plain(session, target, record->time_ns);
 		return;

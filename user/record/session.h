@@ -233,6 +233,8 @@ void libraries_reclaim(struct session *session);
 
 /* symbols.c: the capture has what lies at the native addresses of a record. */
 void symbols_keep(struct session *session, struct target *target, const struct event *record);
+/* A kernel's name becomes the symbol of its handle. `size`: bytes of the record. */
+void kernel_name_keep(struct session *session, struct target *target, const struct kernel_event *record, size_t size);
 void symbols_forget(struct target *target);
 void symbol_files_free(struct session *session);
 /* A mapped file, kept open; NULL: it cannot be read. */

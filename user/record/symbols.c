@@ -8,6 +8,7 @@
 #include "record/session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -157,6 +158,20 @@ static void library_caller_keep(struct session *session, struct target *target, 
 	if (error)
 		session_tell(session, "pid %d: calls of %s are not seen to return: %s", target->process.pid, file->path,
 			strerror(-error));
+}
+
+void kernel_name_keep(struct session *session, struct target *target, const struct kernel_event *record, size_t size)
+{
+	char text[KERNEL_NAME_BYTES], *name;
+
+	if (size < sizeof(*record) || !target->announced)
+		return;
+	snprintf(text, sizeof(text), "%.*s", (int)sizeof(record->name) - 1, record->name);
+	name = demangle_symbol(text);
+	hmput(target->symbols, record->function, false);
+	capture_check(session, target,
+		capture_writer_symbol(session->capture, target->index, record->function, "", name ? name : text, 0));
+	free(name);
 }
 
 /* --- returns -------------------------------------------------------------------------- */

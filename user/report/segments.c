@@ -300,19 +300,52 @@ void put_out_of_memories(struct json *json, const struct rank *rank)
 
 /* --- kernels ------------------------------------------------------------------------------ */
 
+static const char *kernel_name(const struct rank *rank, const struct kernel *kernel)
+{
+	const struct symbol *symbol = rank_symbol(rank, kernel->function);
+
+	return symbol && symbol->name[0] ? symbol->name : NULL;
+}
+
+static bool is_same_kernel(const struct rank *rank, const struct kernel *one, const struct kernel *other)
+{
+	const char *name = kernel_name(rank, one), *other_name = kernel_name(rank, other);
+
+	return one->launcher == other->launcher &&
+	       (name == other_name || (name && other_name && !strcmp(name, other_name)));
+}
+
+/* One may have several handles; those without a name are one, by the function that launches them. */
+static struct kernel *kernels_told(const struct rank *rank)
+{
+	struct kernel *told = NULL;
+
+	for (size_t i = 0; i < arrlenu(rank->kernels); i++) {
+		size_t at = 0;
+
+		while (at < arrlenu(told) && !is_same_kernel(rank, &told[at], &rank->kernels[i]))
+			at++;
+		if (at < arrlenu(told))
+			told[at].launches += rank->kernels[i].launches;
+		else
+			arrput(told, rank->kernels[i]);
+	}
+	return told;
+}
+
 void put_kernels(struct json *json, const struct rank *rank)
 {
-	if (!json_list(json, "kernels", arrlenu(rank->kernels)))
-		return;
-	for (size_t i = 0; i < arrlenu(rank->kernels); i++) {
-		const struct kernel *kernel = &rank->kernels[i];
-		const struct symbol *symbol = rank_symbol(rank, kernel->function);
+	struct kernel *told = kernels_told(rank);
 
+	if (!json_list(json, "kernels", arrlenu(told)))
+		return;
+	for (size_t i = 0; i < arrlenu(told); i++) {
 		json_object(json);
-		json_put_unsigned(json, "launches", kernel->launches);
-		json_put_text(json, "launched_by", rank->operator_names[kernel->launcher]);
-		json_put_text(json, "name", symbol && symbol->name[0] ? symbol->name : NULL);
+		json_put_unsigned(json, "launches", told[i].launches);
+		json_put_text(json, "launched_by", rank->operator_names[told[i].launcher]);
+		json_put_text(json, "name", kernel_name(rank, &told[i]));
 		json_object_end(json);
 	}
 	json_array_end(json);
+	arrfree(told);
 }

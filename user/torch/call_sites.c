@@ -5,7 +5,7 @@
  * pattern may lie inside another instruction, the functions around these (their
  * starts are in .eh_frame_hdr) are decoded from their beginning.
  *
- * Sources: System V x86-64 psABI (PLT, relocations), LSB core (.eh_frame_hdr).
+ * Source: System V x86-64 psABI (PLT, relocations).
  */
 #include "torch/call_sites.h"
 
@@ -18,8 +18,8 @@
 #include <Zydis/Zydis.h>
 
 #include "containers/containers.h"
+#include "symbol/section.h"
 
-#define SECTION_BYTES_MAX (512ull << 20)
 #define CALL_OPCODE 0xe8
 #define CALL_LENGTH 5
 #define JUMP_INDIRECT 0x25ff /* ff 25: jmp *disp32(%rip), little-endian */
@@ -32,17 +32,6 @@
 #define MASK_BITS_MIN 14
 #define MASK_BITS_MAX 48
 
-/* .eh_frame_hdr encodings (LSB): the usual table, and the only one that linkers write. */
-#define EH_VERSION 1
-#define EH_PCREL_SDATA4 0x1b
-#define EH_UDATA4 0x03
-#define EH_DATAREL_SDATA4 0x3b
-
-struct bytes {
-	uint8_t *data;
-	uint64_t size, address;
-};
-
 /* Where a call may lead: a PLT stub, or a function itself. */
 struct destination {
 	uint64_t address, function;
@@ -54,44 +43,14 @@ struct finder {
 	size_t function_count;
 	const char *const *names; /* or of others */
 	size_t name_count;
-	struct bytes text;
+	struct section_bytes text;
 	struct destination *slots;        /* stb_ds: GOT slots of the functions, sorted */
 	struct destination *destinations; /* stb_ds, sorted */
 	uint64_t lowest, highest;         /* of the destinations */
 	struct call_site *candidates;     /* stb_ds, sorted: not decoded yet */
-	struct bytes frames;              /* .eh_frame_hdr */
+	struct function_starts starts;
 	struct call_site *sites;
 };
-
-static int section_load(const struct elf_file *file, const char *name, struct bytes *bytes)
-{
-	struct elf_range range;
-	uint64_t have = 0;
-	int error = elf_file_section(file, name, &range);
-
-	memset(bytes, 0, sizeof(*bytes));
-	if (error)
-		return error;
-	if (!range.in_file || range.size > SECTION_BYTES_MAX)
-		return -ENOENT;
-	bytes->data = malloc(range.size + sizeof(uint64_t));
-	if (!bytes->data)
-		return -ENOMEM;
-	while (have < range.size) {
-		ssize_t count = elf_file_read(file, range.address + have, bytes->data + have, range.size - have);
-
-		if (count <= 0) {
-			free(bytes->data);
-			bytes->data = NULL;
-			return count < 0 ? (int)count : -EBADMSG;
-		}
-		have += (uint64_t)count;
-	}
-	memset(bytes->data + range.size, 0, sizeof(uint64_t));
-	bytes->size = range.size;
-	bytes->address = range.address;
-	return 0;
-}
 
 static int64_t signed32(const uint8_t *at)
 {
@@ -124,13 +83,15 @@ static const struct destination *destination_find(const struct destination *list
 
 static bool is_function(const struct finder *finder, uint64_t address)
 {
-	return bsearch(&address, finder->functions, finder->function_count, sizeof(address), address_compare) != NULL;
+	return finder->functions &&
+	       bsearch(&address, finder->functions, finder->function_count, sizeof(address), address_compare);
 }
 
 /* --- destinations --------------------------------------------------------------- */
 
 /* What stands for the function behind a symbol, 0: none of those that are looked for. */
-static uint64_t symbol_function(const struct finder *finder, const Elf64_Sym *symbol, const struct bytes *strings)
+static uint64_t symbol_function(
+	const struct finder *finder, const Elf64_Sym *symbol, const struct section_bytes *strings)
 {
 	const char *name;
 
@@ -148,7 +109,7 @@ static uint64_t symbol_function(const struct finder *finder, const Elf64_Sym *sy
 /* GOT slots that a relocation fills with one of the functions. */
 static int slots_find(struct finder *finder, const char *section)
 {
-	struct bytes relocations, symbols = {0}, strings = {0};
+	struct section_bytes relocations, symbols = {0}, strings = {0};
 	int error = section_load(finder->file, section, &relocations);
 
 	if (error == -ENOENT)
@@ -186,7 +147,7 @@ static int slots_find(struct finder *finder, const char *section)
 static int stubs_find(struct finder *finder, const char *section)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	struct bytes plt;
+	struct section_bytes plt;
 	int error = section_load(finder->file, section, &plt);
 
 	if (error)
@@ -246,7 +207,7 @@ static int destinations_find(struct finder *finder)
 
 static void candidates_find(struct finder *finder)
 {
-	const struct bytes *text = &finder->text;
+	const struct section_bytes *text = &finder->text;
 	const uint8_t *at = text->data, *end = text->data + text->size - CALL_LENGTH;
 
 	while (text->size > CALL_LENGTH && at < end && (at = memchr(at, CALL_OPCODE, (size_t)(end - at)))) {
@@ -266,36 +227,6 @@ static void candidates_find(struct finder *finder)
 }
 
 /* --- decoding ----------------------------------------------------------------------- */
-
-struct eh_header {
-	uint8_t version, frame_encoding, count_encoding, table_encoding;
-	int32_t frame;
-	uint32_t count;
-};
-
-static int frames_load(struct finder *finder, uint32_t *count)
-{
-	struct eh_header header;
-	int error = section_load(finder->file, ".eh_frame_hdr", &finder->frames);
-
-	if (error)
-		return error;
-	if (finder->frames.size < sizeof(header))
-		return -ENOENT;
-	memcpy(&header, finder->frames.data, sizeof(header));
-	if (header.version != EH_VERSION || header.frame_encoding != EH_PCREL_SDATA4 ||
-		header.count_encoding != EH_UDATA4 || header.table_encoding != EH_DATAREL_SDATA4 ||
-		header.count > (finder->frames.size - sizeof(header)) / (2 * sizeof(int32_t)))
-		return -ENOENT;
-	*count = header.count;
-	return 0;
-}
-
-static uint64_t frame_start(const struct finder *finder, uint32_t index)
-{
-	return finder->frames.address +
-	       (uint64_t)signed32(finder->frames.data + sizeof(struct eh_header) + (size_t)index * 2 * sizeof(int32_t));
-}
 
 /* The constant is "all keys below one", perhaps with bits above the functionality keys. */
 static uint64_t mask_of(uint64_t constant)
@@ -361,22 +292,24 @@ static int candidates_decode(struct finder *finder)
 	size_t count = arrlenu(finder->candidates);
 	uint32_t frame_count, frame = 0;
 	ZydisDecoder decoder;
-	int error = frames_load(finder, &frame_count);
+	int error = function_starts_load(finder->file, &finder->starts);
 
 	if (error)
 		return error;
+	frame_count = finder->starts.count;
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	for (size_t first = 0, last; first < count; first = last) {
 		uint64_t end;
 
-		while (frame + 1 < frame_count && frame_start(finder, frame + 1) <= finder->candidates[first].address)
+		while (frame + 1 < frame_count &&
+			function_start(&finder->starts, frame + 1) <= finder->candidates[first].address)
 			frame++;
-		end = frame + 1 < frame_count ? frame_start(finder, frame + 1) : UINT64_MAX;
+		end = frame + 1 < frame_count ? function_start(&finder->starts, frame + 1) : UINT64_MAX;
 		for (last = first; last < count && finder->candidates[last].address < end;)
 			last++;
-		if (frame_count && frame_start(finder, frame) >= finder->text.address &&
-			frame_start(finder, frame) <= finder->candidates[first].address)
-			function_decode(finder, &decoder, frame_start(finder, frame), first, last);
+		if (frame_count && function_start(&finder->starts, frame) >= finder->text.address &&
+			function_start(&finder->starts, frame) <= finder->candidates[first].address)
+			function_decode(finder, &decoder, function_start(&finder->starts, frame), first, last);
 		if (last == first) /* an unsorted table: nothing can be said */
 			return -ENOENT;
 	}
@@ -405,7 +338,7 @@ static int sites_find(struct finder *finder, struct call_site **sites)
 	arrfree(finder->destinations);
 	arrfree(finder->candidates);
 	free(finder->text.data);
-	free(finder->frames.data);
+	function_starts_free(&finder->starts);
 	return error;
 }
 

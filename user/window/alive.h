@@ -99,6 +99,7 @@ struct strand {
 	uint64_t segment_address;        /* where it was believed, 0: nowhere */
 	uint64_t segment_caller;
 	bool segment_unchanged;
+	bool segment_unreadable;
 };
 
 struct target {

@@ -42,7 +42,7 @@ static void allocate_take(struct alive *alive, struct strand *strand, const stru
 	bool found =
 		event->result == SEGMENT_FOUND && event->address && (handle || event->address % SEGMENT_ALIGNMENT == 0);
 
-	if (event->result == SEGMENT_REFUSED || !event->bytes)
+	if (!event->bytes)
 		return;
 	if (returned || found)
 		segment_begin(alive, event->event.target, event->address, &segment);
@@ -53,6 +53,7 @@ static void allocate_take(struct alive *alive, struct strand *strand, const stru
 	strand->segment_caller = event->caller;
 	strand->segment_address = found ? event->address : 0;
 	strand->segment_unchanged = event->result == SEGMENT_UNCHANGED;
+	strand->segment_unreadable = event->result == SEGMENT_UNREADABLE;
 }
 
 void segments_take(struct alive *alive, struct strand *strand, const struct segment_event *event)
@@ -61,15 +62,17 @@ void segments_take(struct alive *alive, struct strand *strand, const struct segm
 	uint16_t target = event->event.target;
 
 	doubt_end(alive, strand,
-		event->action == SEGMENT_ALLOCATE && event->bytes == strand->segment_bytes &&
-			event->caller == strand->segment_caller);
+		!strand->segment_unreadable && event->action == SEGMENT_ALLOCATE &&
+			event->bytes == strand->segment_bytes && event->caller == strand->segment_caller);
+	if (event->result == SEGMENT_REFUSED)
+		return;
 	switch (event->action) {
 	case SEGMENT_ALLOCATE:
 		allocate_take(alive, strand, event);
 		break;
 	case SEGMENT_MAP:
 	case SEGMENT_REGISTER:
-		if (event->result != SEGMENT_REFUSED && event->address && event->bytes)
+		if (event->address && event->bytes)
 			segment_begin(alive, target, event->address, &segment);
 		break;
 	case SEGMENT_FREE:
