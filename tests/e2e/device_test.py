@@ -5,11 +5,12 @@ import os
 import invariants
 from harness import COMPLETE, JOBS, PYTHON, Report, check, check_equal, program_path, test
 
-KINDS = ("caching", "splitting", "streams", "graphs", "emptying", "devices", "resizing", "pinning")
+KINDS = ("caching", "splitting", "streams", "graphs", "emptying", "devices", "resizing", "pinning", "sharing", "pools",
+         "threads", "retrying")
 SETTINGS = {"plain": {}, "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
             "limits": {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:21,roundup_power2_divisions:4"}}
 # A block that another stream uses is not free yet when the next one is asked for: nothing waited for that stream.
-TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2", "STANDIN_CLOCK": "waits"}
+TWO_DEVICES = {"STANDIN_CUDA_DEVICES": "2", "STANDIN_CLOCK": "waits", "STANDIN_CUDA_MEMORY_MB": "4096"}
 ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 PINNED_BYTES = 20_000  # of the job's step of this name
 
@@ -40,14 +41,17 @@ def events_of(report, device):
 
 
 def states_of(report, device, lines):
-    """(live bytes, their peak since the line before) at each line."""
-    events, live, states = events_of(report, device), 0, []
+    """(live bytes, their peak since the line before, live blocks, all until then) at each line."""
+    events, live, count, counted, states = events_of(report, device)[::-1], 0, 0, 0, []
     for line in lines:
         peak = live
-        while events and events[0][0] < line["time_ns"]:
-            live += events.pop(0)[2]
+        while events and events[-1][0] < line["time_ns"]:
+            _, is_start, more, _ = events.pop()
+            live += more
+            count += 1 if is_start else -1
+            counted += is_start
             peak = max(peak, live)
-        states.append((live, peak))
+        states.append((live, peak, count, counted))
     return states
 
 
@@ -61,8 +65,10 @@ def test_totals_are_the_allocators_own_after_every_step(context, settings):
     check_equal(len(lines), 2 * len(KINDS), "steps")
     for index in range(2):
         device = f"cuda:{index}"
-        want = [(line["devices"][index]["allocated"], line["devices"][index]["peak"]) for line in lines]
-        check_equal(states_of(report, device, lines), want, f"bytes and peak of {device} after each step")
+        want = [tuple(line["devices"][index][name] for name in ("allocated", "peak", "count", "counted")) for line in lines]
+        check_equal(states_of(report, device, lines), want, f"bytes, peak and numbers of blocks of {device} after each step")
+        exhausted = sum(event["device"] == device for event in report.live["out_of_memory"])
+        check_equal(exhausted, lines[-1]["devices"][index]["exhausted"], f"times that {device} was exhausted")
         facts = report.live["devices"][device]
         check_equal(facts["unexplained_totals"], 0, f"unexplained totals of {device}")
         reserved = [line["devices"][index]["reserved"] for line in lines]
@@ -94,7 +100,7 @@ def test_blocks_are_those_of_the_allocators_history(context, settings):
 @test(root="cuda", device="cuda")
 def test_totals_are_right_when_attached_in_the_middle(context):
     """What was there before is in the totals from the first block on, and a row where it is freed or used."""
-    kinds = ("caching", "splitting", "streams", "devices")
+    kinds = ("caching", "splitting", "streams", "devices", "threads")
     job = context.program("device_blocks", "--rounds", "1000", "--pause", "0.02", *kinds,
                           environment=TWO_DEVICES)
     context.wait_steps(job, 12)
@@ -107,8 +113,9 @@ def test_totals_are_right_when_attached_in_the_middle(context):
     check(len(inside) > 2 * len(kinds), f"{len(inside)} steps inside the trace")
     for index in range(2):
         states = states_of(report, f"cuda:{index}", inside)
-        unseen = {line["devices"][index]["allocated"] - live for line, (live, _) in zip(inside, states)}
-        check(len(unseen) == 1 and min(unseen) >= 0, f"bytes of cuda:{index} that no block accounts for: {unseen}")
+        unseen = {(line["devices"][index]["allocated"] - state[0], line["devices"][index]["count"] - state[2])
+                  for line, state in zip(inside, states)}
+        check(len(unseen) == 1 and min(min(unseen)) >= 0, f"bytes and blocks of cuda:{index} that are missing: {unseen}")
         check_equal(report.live["devices"][f"cuda:{index}"]["unexplained_totals"], 0, "unexplained totals")
         current = report.json["devices"][f"cuda:{index}"]["current"]
         check_equal(sum(bytes_ for name, bytes_ in current.items() if name != "Total"), current["Total"], "sum of categories")

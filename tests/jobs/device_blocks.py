@@ -10,6 +10,7 @@ stream, address], streams and addresses as numbers in order of appearance.
 """
 import argparse
 import json
+import threading
 import time
 
 import torch
@@ -93,8 +94,72 @@ def pinning():
     return pinned.to("cuda", non_blocking=True) + torch.ones(3000)[:1].to("cuda")
 
 
-KINDS = {function.__name__: function
-         for function in (caching, splitting, streams, graphs, emptying, devices, resizing, pinning)}
+def sharing():
+    """Graphs that share a pool, one with a side stream; they are gone before what they gave is."""
+    pool, side, source = torch.cuda.graph_pool_handle(), torch.cuda.Stream(), tensor(4096, dtype=torch.float32)
+    captured, results = [], []
+    for factor in (2, 3):
+        captured.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(captured[-1], pool=pool):
+            between = source * factor
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                results.append((between + 1).expand(3, 4096).contiguous())
+                between.record_stream(side)
+            torch.cuda.current_stream().wait_stream(side)
+            del between
+    for graph in captured + captured[::-1]:
+        graph.replay()
+    torch.cuda.synchronize()
+    captured.clear()
+    torch.cuda.empty_cache()
+    return results
+
+
+def pools():
+    """A pool of the program's own, which is gone before its blocks are."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        first, second = tensor(3 * MEBIBYTE), tensor(100)
+    between = tensor(5 * MEBIBYTE)
+    with torch.cuda.use_mem_pool(pool):
+        del first
+        third = tensor(2 * MEBIBYTE)
+    return second, between, third
+
+
+def threads():
+    """Each with a stream, one after the other, so that two runs are alike."""
+    kept = []
+
+    def work(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            own = [tensor(1000 * number + 512 * count) for count in range(20)]
+            kept.append(own[::2])
+    for number in range(1, 4):
+        thread = threading.Thread(target=work, args=(number,))
+        thread.start()
+        thread.join()
+    return kept
+
+
+def retrying():
+    """The device has no more: what is cached goes back to it, then there is some; and once more there is none."""
+    large = tensor(2048 * MEBIBYTE)
+    cached = [tensor(256 * MEBIBYTE) for _ in range(6)]
+    del cached
+    enough = tensor(1024 * MEBIBYTE)
+    try:
+        tensor(2048 * MEBIBYTE)
+    except torch.cuda.OutOfMemoryError:
+        del large, enough
+        torch.cuda.empty_cache()
+        return tensor(MEBIBYTE)
+    raise AssertionError("there was memory")
+
+
+KINDS = {function.__name__: function for function in (
+    caching, splitting, streams, graphs, emptying, devices, resizing, pinning, sharing, pools, threads, retrying)}
 
 
 def numbered(numbers, value):
@@ -119,8 +184,11 @@ def state():
         found.append({name: stats[f"{key}.all.{moment}"]
                       for name, key, moment in (("allocated", "allocated_bytes", "current"),
                                                 ("peak", "allocated_bytes", "peak"),
+                                                ("count", "allocation", "current"),
+                                                ("counted", "allocation", "allocated"),
                                                 ("reserved", "reserved_bytes", "current"),
                                                 ("segments", "segment", "current"))})
+        found[-1]["exhausted"] = stats["num_ooms"]
         torch.cuda.reset_peak_memory_stats(device)
     return found
 

@@ -49,7 +49,7 @@ struct known_object {
 };
 
 struct owner {
-	uint64_t time_ns; /* of the walk */
+	uint64_t time_ns; /* at which it was read */
 	struct tensor_argument storage;
 	enum owner_kind kind;
 	uint8_t element_type;
@@ -78,6 +78,7 @@ struct walk_context {
 	struct session *session;
 	struct target *target;
 	uint64_t time_ns;
+	uint64_t read_ns; /* when memory was read last: what is found is not younger */
 	uint64_t ring_ns; /* when the ring was emptied last; 0: it is being read already */
 };
 
@@ -95,8 +96,9 @@ static int objects_read(void *context, uint64_t address, void *buffer, size_t le
 		return -ETIME;
 	if (walk->ring_ns && now - walk->ring_ns > RING_NANOSECONDS) {
 		tracer_read(walk->session->tracer);
-		walk->ring_ns = monotonic_now();
+		now = walk->ring_ns = monotonic_now();
 	}
+	walk->read_ns = now;
 	return memory_read(walk->target->process.pid, address, buffer, length);
 }
 
@@ -141,7 +143,7 @@ static void owner_found(void *context, enum owner_kind kind, const struct tensor
 {
 	struct walk_context *walk = context;
 	struct owner owner = {
-		.time_ns = walk->time_ns,
+		.time_ns = walk->read_ns,
 		.storage = *storage,
 		.kind = kind,
 		.element_type = element_type,
@@ -425,7 +427,7 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 	struct target_objects *objects = target->objects;
 	ptrdiff_t left = 0;
 
-	/* Walks follow each other: the first is the oldest. */
+	/* They are read one after the other: the first is the oldest. */
 	if (!objects_are_there(target) || !arrlen(objects->owners) || objects->owners[0].time_ns >= time_ns)
 		return;
 	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++) {
