@@ -312,21 +312,31 @@ static void freed_note(struct thread *thread, uint32_t segment, bool unknown)
 	thread->freed_unknown = unknown;
 }
 
-/* The segment that is at an address, NONE; if only one is at no known address, that. */
+/* The only segment at no known address, if it is of this memory: from now on it is here. NONE: it cannot be told. */
+static uint32_t unplaced_take(struct target_state *target, uint8_t memory, uint64_t address)
+{
+	uint32_t index = target->unplaced && arrlenu(target->unplaced) == 1 ? target->unplaced[0] : NONE;
+	struct segment *segment = index == NONE ? NULL : &target->result.segments[index];
+
+	if (!segment || segment->memory != memory)
+		return NONE;
+	arrsetlen(target->unplaced, 0);
+	segment->address = address;
+	return index;
+}
+
+/* The segment that a call gives back, NONE. */
 static uint32_t freed_find(struct target_state *target, const struct segment_event *event)
 {
 	uint32_t index = event->address ? live_at(target, event->address) : NONE;
-	const struct segment *segment = index == NONE ? NULL : &target->result.segments[index];
+	const struct segment *segment;
 
-	if (segment && segment->address == event->address &&
-		segment->registered == (event->action == SEGMENT_UNREGISTER) &&
-		(event->memory != SEGMENT_HOST || segment->memory == SEGMENT_HOST))
-		return index;
-	if (segment || !event->address || arrlenu(target->unplaced) != 1 ||
-		target->result.segments[target->unplaced[0]].memory != event->memory)
+	if (index == NONE)
+		return event->address ? unplaced_take(target, event->memory, event->address) : NONE;
+	segment = &target->result.segments[index];
+	if (segment->address != event->address || segment->registered != (event->action == SEGMENT_UNREGISTER) ||
+		(event->memory == SEGMENT_HOST && segment->memory != SEGMENT_HOST))
 		return NONE;
-	index = arrpop(target->unplaced);
-	target->result.segments[index].address = event->address;
 	return index;
 }
 
