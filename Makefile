@@ -21,7 +21,7 @@ ifeq ($(V),0)
   say = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(CURDIR)/%,%,$@)";
 endif
 
-PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3 libcurl libmicrohttpd inih
+PACKAGES := libbpf libelf libzstd libxxhash yajl zlib ncursesw sqlite3 libcurl libmicrohttpd inih libcap-ng
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = $(BASE_CFLAGS) $(CPPFLAGS) $(CFLAGS)
@@ -134,7 +134,8 @@ demo:
 	@scripts/demo $(BUILD)/hdtrace
 
 # Files of the agent, as far as there are any: FOLDER:PATTERN in packaging/agent/. A folder with a slash is outside of PREFIX.
-AGENT_FILES := lib/systemd/system:*.service /etc/hdtrace:*.conf share/hdtrace/prometheus:*.yml share/hdtrace/grafana:*.json
+AGENT_FILES := lib/systemd/system:*.service /etc/hdtrace:*.conf share/hdtrace/prometheus:*.yml share/hdtrace/grafana:*.json \
+	/etc/apparmor.d:apparmor.d/*
 agent_files = $(wildcard packaging/agent/$(lastword $(subst :, ,$(1))))
 agent_folder = $(DESTDIR)$(if $(filter /%,$(1)),,$(PREFIX)/)$(firstword $(subst :, ,$(1)))
 
@@ -149,7 +150,7 @@ install: all
 	install -m 644 queries/*.sql $(DESTDIR)$(PREFIX)/share/hdtrace/queries
 	$(foreach place,$(AGENT_FILES),$(if $(call agent_files,$(place)),install -D -m 644 -t $(call agent_folder,$(place)) \
 		$(call agent_files,$(place)) &&)) true
-	sed -i 's|/usr/sbin/|$(PREFIX)/sbin/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/hdtrace-agent.service
+	sed -i 's|/usr/sbin/|$(PREFIX)/sbin/|' $(DESTDIR)$(PREFIX)/lib/systemd/system/hdtrace-agent.service $(DESTDIR)/etc/apparmor.d/hdtrace-agent
 
 clean:
 	@rm -rf $(BUILD) compile_commands.json
@@ -191,4 +192,4 @@ compile_commands.json: $(FLAGS) $(LISTED)
 
 .PHONY: all bpf help demo install clean distclean format check-format lint lint-run always
 .DELETE_ON_ERROR:
--include $(shell find $(BUILD) \( -name sources -o -name deb \) -prune -o -name '*.d' -print 2>/dev/null)
+-include $(shell find $(BUILD) \( -name sources -o -name deb \) -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -68,6 +68,10 @@ e2e-sanitize:
 	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize --jobs $(JOBS) \
 		$(foreach name,$(SANITIZED_TESTS),-k $(name))
 
+# kill -9 of everything, so many times: of the agent, its store, its captures, and jobs.
+torture: all
+	@KILLS=$(or $(KILLS),100) SEED=$(SEED) $(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/torture -k whatever_is_killed
+
 bench: all $(BENCH_PROGRAMS)
 	@$(BUILD)/tests/bench/report_bench $(BUILD)/hdtrace $(BUILD)/bench; status=$$?; rm -rf $(BUILD)/bench; exit $$status
 	@$(PYTHON) tests/bench/page.py --hdtrace $(BUILD)/hdtrace --bench $(BUILD)/tests/bench/report_bench --work $(BUILD)/bench
@@ -103,7 +107,7 @@ check-bpf:
 
 INSTALLED := sbin/hdtrace share/man/man8/hdtrace.8 share/bash-completion/completions/hdtrace share/hdtrace/report.schema.json share/hdtrace/top.schema.json \
 	$(addprefix share/hdtrace/,$(wildcard queries/*.sql)) share/hdtrace/prometheus/hdtrace.rules.yml \
-	share/hdtrace/grafana/hdtrace.dashboard.json lib/systemd/system/hdtrace-agent.service ../../etc/hdtrace/agent.conf
+	share/hdtrace/grafana/hdtrace.dashboard.json lib/systemd/system/hdtrace-agent.service ../../etc/hdtrace/agent.conf ../../etc/apparmor.d/hdtrace-agent
 
 check-install: all
 	@rm -rf $(BUILD)/installed
@@ -134,4 +138,4 @@ check:
 	+@$(MAKE) --no-print-directory roots
 	+@MAKE='$(MAKE)' tests/check $(CHECKS)
 
-.PHONY: programs roots unit sanitize fuzz fuzz-run e2e e2e-sanitize bench check check-docs check-build check-bpf check-install check-package
+.PHONY: programs roots unit sanitize fuzz fuzz-run e2e e2e-sanitize torture bench check check-docs check-build check-bpf check-install check-package

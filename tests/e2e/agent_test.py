@@ -11,17 +11,35 @@ import time
 
 from agents import Agent
 from harness import HERE, PROGRAMS, PYTHON, TOP, check, check_equal, program_path, test, wait_until
-from prometheus import Prometheus, promtool
+from privileges_test import CAPABILITIES, job_of_somebody_else
+from prometheus import promtool
 
 PACKAGED = os.path.join(TOP, "packaging", "agent")
 RULES = os.path.join(PACKAGED, "hdtrace.rules.yml")
-def trained(context, number=0):
+def trained(context, number=0, of_somebody_else=False):
     """A job with a launcher's name, whatever else runs on this machine: (process, its label)."""
     name = f"{context.name}.{os.getpid()}.{number}"
-    job = context.program("loop", "--optimizer", "adamw", environment={"TORCHELASTIC_RUN_ID": name, "RANK": "0",
-                                                                     "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+    environment = {"TORCHELASTIC_RUN_ID": name, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    if of_somebody_else:
+        return job_of_somebody_else(context, environment), "job_" + name
+    job = context.program("loop", "--optimizer", "adamw", environment=environment)
     context.wait_steps(job, 2)
     return job, "job_" + name
+
+
+def check_powers(process):
+    """What an agent of root has kept, in each of its threads, and what it could get by starting a program."""
+    with open("/usr/include/linux/capability.h", encoding="utf-8") as source:
+        numbers = {name: int(number) for name, number in re.findall(r"#define CAP_(\w+)\s+(\d+)\n", source.read())}
+    mask = sum(1 << numbers[name.upper()] for name in (*CAPABILITIES, "sys_nice"))
+    threads = glob.glob(f"/proc/{process.pid}/task/*/status")
+    check(len(threads) > 2, "only so many threads:", threads)
+    for path in threads:
+        with open(path, encoding="ascii") as source:
+            status = dict(line.rstrip("\n").split(":\t") for line in source if line.startswith(("Cap", "NoNew")))
+        for name in ("CapPrm", "CapEff", "CapBnd"):
+            check_equal(f"{int(status[name], 16):x}", f"{mask:x}", f"{name} of {path}")
+        check_equal((int(status["CapInh"], 16) & ~mask, status["NoNewPrivs"]), (0, "1"), f"to be gained in {path}")
 
 
 @test(alone=True, timeout=180)
@@ -85,35 +103,25 @@ def test_rules_for_prometheus_fire_for_the_rank_that_they_are_about(context):
     check(all(target["expr"] for panel in dashboard["panels"] for target in panel["targets"]), "a panel without a query")
 
 
-@test(root="cuda", device="cuda", alone=True, timeout=300)
-def test_a_real_prometheus_scrapes_agents_and_its_alerts_name_the_rank(context):
-    agents = [Agent(context, name=f"node{number}") for number in range(2)]
-    prometheus = Prometheus(context, RULES, [f"127.0.0.1:{agent.port}" for agent in agents])
-    name = f"alerting.{os.getpid()}"
-    job = context.start(*context.command(PYTHON, program_path("leaking"), "--steps", "2000"),
-                        environment={"STANDIN_CUDA_MEMORY_MB": "5000", "TORCHELASTIC_RUN_ID": name, "RANK": "0",
-                                     "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
-    fired = {}
-
-    def has_fired():
-        for alert in prometheus.alerts():
-            labels = alert["labels"]
-            if labels["alertname"] == "TrainingOutOfMemory" and labels["job"] == "job_" + name:
-                fired[labels["node"]] = labels
-        return len(fired) == len(agents)
-    wait_until(has_fired, lambda: f"an alert of each agent, fired: {fired}; {job}; {prometheus.process}", timeout=120)
-    check_equal({(labels["rank"], labels["device"]) for labels in fired.values()}, {("0", "cuda:0")}, "rank and device")
-    check(prometheus.query("max_over_time(job:hdtrace_memory_allocated_bytes:sum[5m])"), "no values of recording rules")
-    wait_until(lambda: prometheus.remote_series('hdtrace_out_of_memory_total{job="job_' + name + '"}'),
-               "series in VictoriaMetrics", timeout=30)
-    for agent in agents:
-        agent.stop()
+@test(needs_bpf=False)
+def test_profile_for_apparmor_can_be_compiled(context):
+    """Whether it allows enough only a kernel with AppArmor would tell."""
+    profile = os.path.join(PACKAGED, "apparmor.d", "hdtrace-agent")
+    context.run("apparmor_parser", "--skip-kernel-load", "--skip-cache", "--warn=all", profile).check_code(0)
+    with open(profile, encoding="utf-8") as source:
+        allowed = set(re.findall(r"^ *capability (\w+),", source.read(), re.MULTILINE))
+    with open(os.path.join(PACKAGED, "hdtrace-agent.service"), encoding="utf-8") as source:
+        unit, = re.findall(r"^CapabilityBoundingSet=(.*)$", source.read(), re.MULTILINE)
+    check_equal({f"CAP_{name.upper()}" for name in allowed - {"setpcap"}}, set(unit.split()), "capabilities of profile and unit")
+    check_equal({f"CAP_{name.upper()}" for name in (*CAPABILITIES, "sys_nice")}, set(unit.split()), "and of the agent")
 
 
 @test(alone=True, timeout=180)
 def test_agent_makes_a_full_capture_when_it_is_asked(context):
     agent = Agent(context)
-    job, label = trained(context)
+    check_powers(agent.process)
+    # With what is left it sees, and its capture too, into processes of others.
+    job, label = trained(context, of_somebody_else=True)
     agent.wait_value("hdtrace_steps_total", lambda steps: steps is not None, "the job", job=label)
     agent.process.send(signal.SIGUSR1)
     wait_until(lambda: glob.glob(agent.path("captures", f"*-{job.pid}-asked", "rank_0", "rank_0_memory.csv")),

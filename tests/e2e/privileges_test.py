@@ -13,10 +13,11 @@ def limited(capabilities, *options):
     return ["setpriv", "--bounding-set=" + ",".join(["-all", *("+" + name for name in capabilities)]), *options]
 
 
-def job_of_somebody_else(context):
+def job_of_somebody_else(context, environment=None):
     """A job of a user who is not root; its text is an argument, since the user may read nothing of this tree."""
     with open(os.path.join(PROGRAMS, "loop.py"), encoding="utf-8") as source:
-        job = context.start("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", PYTHON, "-c", source.read())
+        job = context.start("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", PYTHON, "-c", source.read(),
+                            environment=environment)
     context.wait_steps(job, 2)
     return job
 

@@ -14,6 +14,7 @@
 #include "agent/server.h"
 #include "containers/containers.h"
 #include "live/live.h"
+#include "store_records.h"
 #include "stream/capture_writer.h"
 
 #define SECOND 1000000000ull
@@ -379,6 +380,48 @@ Test(agent_growth, what_a_job_builds_up_when_it_begins_does_not_count)
 		look_with((second < 10 ? second : 10000) * MEBIBYTE, second * SECOND);
 	cr_assert(growth_rate(growth, live_rank_at(live, 0), 0, &rate));
 	cr_expect_float_eq(rate, 0, 1.0 * MEBIBYTE, "%f", rate);
+}
+
+/* --- the journal ------------------------------------------------------------------------------- */
+
+TestSuite(agent_journal, .init = begin, .fini = end);
+
+/* A clock that is set back by a year, then on by two: periods are as long as they were, one after the other. */
+Test(agent_journal, whose_clock_is_set_keeps_its_periods)
+{
+	static const int64_t clocks[] = {1700000000, 1700000000 - 31536000, 1700000000 + 31536000};
+	char *folder = folder_new(), *spool_folder = path_in(folder, "spool");
+	struct store *store = store_new(folder);
+	struct journal *journal = journal_new("here");
+	struct drain_options options = {0};
+	struct drain_result result;
+	struct spool *spool;
+	uint64_t start;
+
+	cr_assert_eq(spool_open(spool_folder, 1 << 20, &spool), 0);
+	target(0, "{\"pid\": 7, \"rank\": 0, \"job\": \"job_x\", \"level\": \"lite\"}");
+	device_allocate(0, 0x1000, MEBIBYTE, MEBIBYTE, MEBIBYTE);
+	live_refresh(live);
+	start = live_rank_at(live, 0)->start_time_ns;
+	for (uint64_t second = 0; second <= 60; second++) {
+		struct journal_time when = {
+			(clocks[second / 21] + (int64_t)second) * (int64_t)SECOND, start + second * SECOND};
+
+		live_refresh(live);
+		cr_assert_geq(journal_look(journal, live, spool, when, 10 * SECOND), 0);
+	}
+	cr_assert_eq(spool_commit(spool), 0);
+	spool_close(spool);
+	cr_assert_eq(spool_drain(spool_folder, store, &options, &result), 0, "%s", store_fault(store));
+	cr_expect_eq(store_number(store, "SELECT count(*) FROM period"), 6);
+	cr_expect_eq(
+		store_number(store, "SELECT count(*) FROM period WHERE end_time - start_time BETWEEN 9 AND 11"), 6);
+	cr_expect_geq(store_number(store, "SELECT count(*) FROM period WHERE start_time < 1690000000"), 2);
+	cr_expect_geq(store_number(store, "SELECT count(*) FROM period WHERE start_time > 1710000000"), 1);
+	journal_free(journal);
+	store_close(store);
+	free(spool_folder);
+	folder_remove(folder);
 }
 
 /* --- the endpoint -------------------------------------------------------------------------------- */

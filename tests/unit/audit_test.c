@@ -231,6 +231,12 @@ Test(capture_records, are_what_the_model_says)
 	struct capture_origin origin = {
 		.node = "node7", .start_real_ns = 1700000000000000000, .real_offset_ns = 1700000000000000000};
 	struct run_choice choice = {.version = "v1", .capacity_bytes = 1 << 30};
+	static const char *const untold[] = {
+		"SELECT count(*) FROM run WHERE run = 'watched'",
+		"SELECT count(*) FROM rank WHERE run = 'watched'",
+		"SELECT count(*) FROM period WHERE run = 'watched'",
+		"SELECT count(*) FROM holder WHERE run = 'watched'",
+	};
 	char *folder = folder_new(), *spool_folder = path_in(folder, "spool");
 	struct store *store = store_new(folder);
 	struct drain_options options = {0};
@@ -263,6 +269,17 @@ Test(capture_records, are_what_the_model_says)
 		eq(i64, store_number(store, "SELECT bytes FROM blocks WHERE place = 0 AND moment = 'peak'"), 4 << 20));
 	cr_expect(eq(i64, store_number(store, "SELECT count(*) FROM blocks"), 2));
 	cr_expect(eq(i64, store_number(store, "SELECT sum(bytes) FROM holders WHERE kind = 'line'"), 6 << 20));
+	/* Of a run that somebody else tells of, only what he cannot see. */
+	choice.run = "watched";
+	choice.part = true;
+	cr_assert(eq(int, capture_records_put(spool, &rank, 1, &origin, &choice), 0));
+	cr_assert(eq(int, spool_commit(spool), 0));
+	spool_seal(spool);
+	cr_assert(eq(int, spool_drain(spool_folder, store, &options, &result), 0), "%s", store_fault(store));
+	cr_expect(eq(i64, store_number(store, "SELECT count(*) FROM block WHERE run = 'watched'"), 2));
+	cr_expect(ge(i64, store_number(store, "SELECT count(*) FROM finding WHERE run = 'watched'"), 1));
+	for (size_t table = 0; table < sizeof(untold) / sizeof(untold[0]); table++)
+		cr_expect(eq(i64, store_number(store, untold[table]), 0), "%s", untold[table]);
 	spool_close(spool);
 	store_close(store);
 	model_free(trace.model);

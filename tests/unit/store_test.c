@@ -220,6 +220,26 @@ Test(store, says_why_a_spool_is_not_drained)
 	folder_remove(folder);
 }
 
+/* What would go into a file that nobody finds any more goes into a new one. */
+Test(store, whose_file_was_taken_away_makes_another)
+{
+	char *folder = folder_new(), *path = path_in(folder, "audit.db");
+	struct store *store;
+	char fault[STORE_FAULT_BYTES];
+
+	cr_assert(eq(int, store_open(path, &store, fault), 0));
+	for (int64_t round = 0; round < 2; round++) {
+		cr_assert(eq(int, store_init(store), 0), "%s", store_fault(store));
+		put_number(store, round);
+		cr_expect(eq(i64, store_number(store, "SELECT count(*) FROM step"), 1));
+		cr_expect(eq(int, access(path, F_OK), 0));
+		cr_expect(eq(int, unlink(path), 0));
+	}
+	store_close(store);
+	free(path);
+	folder_remove(folder);
+}
+
 Test(store, takes_parameters_as_values_only)
 {
 	char *folder = folder_new();

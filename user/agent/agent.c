@@ -4,6 +4,7 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "agent/growth.h"
 #include "agent/journal.h"
 #include "agent/metrics.h"
+#include "agent/privileges.h"
 #include "agent/sender.h"
 #include "agent/server.h"
 #include "containers/containers.h"
@@ -43,6 +45,7 @@ struct agent {
 	struct spool *spool;   /* NULL: there is no store */
 	struct sender *sender; /* likewise */
 	char *spool_folder;
+	bool spool_told; /* that it does not work */
 	struct agent_figures figures;
 	uint64_t look_ns;
 	size_t trimmed_at; /* ranks that were known when memory was given back */
@@ -112,6 +115,12 @@ static int server_begin(const struct agent_config *config, struct server **serve
 
 static void store_end(struct agent *agent)
 {
+	if (agent->figures.records_held)
+		fprintf(stderr, "hdtrace: %" PRIu64 " records are lost: %s has no room\n", agent->figures.records_held,
+			agent->spool_folder);
+	agent->figures.records_lost += agent->figures.records_held;
+	agent->figures.records_held = 0;
+	agent->spool_told = false;
 	spool_close(agent->spool);
 	sender_stop(agent->sender);
 	free(agent->spool_folder);
@@ -245,26 +254,41 @@ static void outside_read(const struct agent *agent, struct recording *recording)
 	}
 }
 
-/* Committed and on their way, or lost: a spool that is full stays so until the store has taken some of it. */
+/* What was put into the spool and is not committed will not be. */
+static void records_lose(struct agent *agent, uint64_t more)
+{
+	agent->figures.records_lost += agent->figures.records_held + more;
+	agent->figures.records_held = 0;
+	spool_discard(agent->spool);
+}
+
+/* Committed and on their way; or held until there is room on disk, and lost when too many are. */
 static void records_commit(struct agent *agent, int count)
 {
-	int error = count < 0 ? count : 0;
+	struct agent_figures *figures = &agent->figures;
+	int error;
 
-	if (!agent->spool || !count)
+	if (!agent->spool)
 		return;
-	if (!error)
-		error = spool_commit(agent->spool);
-	if (error) {
-		if (!agent->figures.records_lost)
-			fprintf(stderr, "hdtrace: records cannot be kept in %s: %s\n", agent->spool_folder,
-				strerror(-error));
-		agent->figures.records_lost += count < 0 ? 1 : (uint64_t)count;
-		spool_discard(agent->spool);
+	figures->records_held += count > 0 ? (uint64_t)count : 0;
+	if (!figures->records_held && count >= 0)
 		return;
+	error = spool_commit(agent->spool);
+	if (error && !agent->spool_told)
+		fprintf(stderr, "hdtrace: records cannot be kept in %s yet: %s\n", agent->spool_folder,
+			strerror(-error));
+	if (!error && agent->spool_told)
+		fprintf(stderr, "hdtrace: records are kept in %s again\n", agent->spool_folder);
+	agent->spool_told = error != 0;
+	if (!error) {
+		figures->records += figures->records_held;
+		figures->records_held = 0;
+		spool_seal(agent->spool);
+		sender_wake(agent->sender);
 	}
-	agent->figures.records += (uint64_t)count;
-	spool_seal(agent->spool);
-	sender_wake(agent->sender);
+	/* Some of this look found no place in memory. */
+	if (count < 0)
+		records_lose(agent, 1);
 }
 
 static void figures_update(struct agent *agent, const struct recording *recording)
@@ -448,7 +472,11 @@ int agent_run(const struct agent_options *options, struct agent_config *config)
 	int error;
 
 	signals_hold(signals);
-	error = agent_begin(&agent);
+	error = privileges_drop();
+	if (error)
+		fprintf(stderr, "hdtrace: capabilities cannot be given up: %s\n", strerror(-error));
+	else
+		error = agent_begin(&agent);
 	if (!error)
 		error = recorder_run(&record, &result);
 	agent_end(&agent);

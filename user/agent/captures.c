@@ -9,10 +9,10 @@
 #include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,6 +29,7 @@
 #define TIDY_NS (60 * SECOND_NS)
 #define NAME_BYTES 160
 #define UNFINISHED ".part"
+#define UNSTORED ".not-in-the-store"
 #define OPEN_FOLDERS 16
 #define BLOCK_BYTES 512 /* of st_blocks: stat(3type) */
 
@@ -58,6 +59,7 @@ struct captures {
 	char *path, *unfinished; /* of that */
 	char run[JOURNAL_RUN_BYTES];
 	pid_t adding; /* that gives one to the store, 0: none */
+	char *added;  /* which one */
 };
 
 /* --- on disk --------------------------------------------------------------------------- */
@@ -164,26 +166,32 @@ static void tidy(struct captures *captures)
 
 /* --- the process ------------------------------------------------------------------------- */
 
-static pid_t program_start(char *const arguments[])
+/* The child's side, in which only what signal-safety(7) lists may be called: another thread may have had the heap
+ * locked. */
+static void program_become(char *const arguments[], bool dies_with_agent, pid_t agent)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	sigset_t none;
-	pid_t process = 0;
-	int error;
 
 	sigemptyset(&none);
-	posix_spawnattr_init(&attributes);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	error = posix_spawn(&process, "/proc/self/exe", &actions, &attributes, arguments, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attributes);
-	if (error)
-		fprintf(stderr, "hdtrace: cannot start a capture: %s\n", strerror(error));
-	return error ? 0 : process;
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dies_with_agent && (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != agent))
+		_exit(EXIT_FAILURE);
+	dup2(null, STDOUT_FILENO);
+	execv("/proc/self/exe", arguments);
+	_exit(EXIT_FAILURE);
+}
+
+/* What dies with the agent goes on in nobody's name if that is killed, beside what the next agent begins. 0: failed. */
+static pid_t program_start(char *const arguments[], bool dies_with_agent)
+{
+	pid_t agent = getpid(), process = fork();
+
+	if (!process)
+		program_become(arguments, dies_with_agent, agent);
+	if (process < 0)
+		fprintf(stderr, "hdtrace: cannot start a capture: %s\n", strerror(errno));
+	return process < 0 ? 0 : process;
 }
 
 /* A name that a person can read, of characters that every shell leaves alone. */
@@ -216,8 +224,15 @@ static void capture_begin(struct captures *captures, const struct live_rank *ran
 {
 	char name[NAME_BYTES], pid[16], steps[24], seconds[32];
 
-	if (folder_make(captures->config->captures, NULL))
+	int error = folder_make(captures->config->captures, NULL);
+
+	if (error) {
+		fprintf(stderr, "hdtrace: no capture of pid %d: %s: %s\n", rank->pid, captures->config->captures,
+			strerror(-error));
+		memory->last_ns = now_ns;
+		memory->asked = false;
 		return;
+	}
 	run->name(run->context, rank, captures->run);
 	capture_name(captures, rank, reason, name);
 	if (!paths_fill(captures, name))
@@ -226,7 +241,8 @@ static void capture_begin(struct captures *captures, const struct live_rank *ran
 	snprintf(steps, sizeof(steps), "%" PRIu64, captures->config->capture_steps);
 	snprintf(seconds, sizeof(seconds), "%.3f", captures->config->capture_seconds);
 	captures->process = program_start((char *[]){"hdtrace", "record", "-q", "-p", pid, "--steps", steps, "-d",
-		seconds, "--level", "full", "-o", captures->unfinished, NULL});
+						  seconds, "--level", "full", "-o", captures->unfinished, NULL},
+		true);
 	if (!captures->process)
 		return;
 	captures->process_ns = now_ns;
@@ -236,24 +252,107 @@ static void capture_begin(struct captures *captures, const struct live_rank *ran
 	fprintf(stderr, "hdtrace: full capture of pid %d (%s): %s\n", rank->pid, reason, captures->path);
 }
 
+/* --- into the store -------------------------------------------------------------------------- */
+
+/* A file in a capture that is not in the store yet, with its run. To be freed. */
+static char *mark_path(const char *folder)
+{
+	char *path;
+
+	return asprintf(&path, "%s/" UNSTORED, folder) < 0 ? NULL : path;
+}
+
+static void mark_write(const struct captures *captures, const char *folder)
+{
+	char *path = *captures->config->store ? mark_path(folder) : NULL;
+	FILE *file = path ? fopen(path, "we") : NULL;
+
+	if (file) {
+		fprintf(file, "%s\n", captures->run);
+		fclose(file);
+	}
+	free(path);
+}
+
+static void mark_remove(const char *folder)
+{
+	char *path = mark_path(folder);
+
+	if (path)
+		unlink(path);
+	free(path);
+}
+
+static bool mark_read(const char *folder, char run[JOURNAL_RUN_BYTES])
+{
+	char *path = mark_path(folder);
+	FILE *file = path ? fopen(path, "re") : NULL;
+	bool is_read = file && fgets(run, JOURNAL_RUN_BYTES, file) && strlen(run) == JOURNAL_RUN_BYTES - 1;
+
+	if (file)
+		fclose(file);
+	free(path);
+	return is_read;
+}
+
 /* What was found is given to the store, under the run that the agent knows. */
-static void store_add(struct captures *captures)
+static void store_add(struct captures *captures, const char *folder, char *run)
 {
 	if (!*captures->config->store)
 		return;
-	captures->adding = program_start((char *[]){"hdtrace", "store", "add", "-q", "--store", captures->config->store,
-		"--spool", captures->config->spool, "--run", captures->run, captures->path, NULL});
+	free(captures->added);
+	captures->added = strdup(folder);
+	if (captures->added)
+		captures->adding = program_start(
+			(char *[]){"hdtrace", "store", "add", "-q", "--store", captures->config->store, "--spool",
+				captures->config->spool, "--run", run, "--part", captures->added, NULL},
+			false);
+}
+
+/* One that was not given to the store because somebody was killed: once more, not again and again. */
+static void leftover_add(struct captures *captures)
+{
+	struct folder *folders = folders_list(captures);
+	char run[JOURNAL_RUN_BYTES];
+
+	for (size_t index = 0; index < arrlenu(folders); index++) {
+		if (!captures->adding && mark_read(folders[index].path, run)) {
+			mark_remove(folders[index].path);
+			store_add(captures, folders[index].path, run);
+		}
+		free(folders[index].path);
+	}
+	arrfree(folders);
+}
+
+/* Who ended by himself has put all into the spool, or said why not. */
+static void adding_reap(struct captures *captures, int options)
+{
+	int status;
+
+	if (!captures->adding || waitpid(captures->adding, &status, options) != captures->adding)
+		return;
+	captures->adding = 0;
+	if (WIFEXITED(status))
+		mark_remove(captures->added);
+}
+
+static void capture_finish(struct captures *captures)
+{
+	mark_write(captures, captures->unfinished);
+	if (rename(captures->unfinished, captures->path))
+		fprintf(stderr, "hdtrace: no capture came of %s: %s\n", captures->path,
+			errno == ENOENT ? "its process had nothing to record" : strerror(errno));
+	free(captures->unfinished);
+	captures->unfinished = NULL;
 }
 
 static void process_reap(struct captures *captures, uint64_t now_ns)
 {
-	int status;
-
-	if (captures->adding && waitpid(captures->adding, &status, WNOHANG) == captures->adding)
-		captures->adding = 0;
+	adding_reap(captures, WNOHANG);
 	if (!captures->process)
 		return;
-	if (waitpid(captures->process, &status, WNOHANG) != captures->process) {
+	if (waitpid(captures->process, NULL, WNOHANG) != captures->process) {
 		if (now_ns - captures->process_ns >
 			(uint64_t)((captures->config->capture_seconds + PATIENCE_SECONDS) * (double)SECOND_NS))
 			kill(captures->process, SIGKILL);
@@ -263,13 +362,8 @@ static void process_reap(struct captures *captures, uint64_t now_ns)
 	captures->tidied_ns = 0;
 	if (!captures->unfinished)
 		return;
-	if (rename(captures->unfinished, captures->path))
-		fprintf(stderr, "hdtrace: no capture came of %s: %s\n", captures->path,
-			errno == ENOENT ? "its process had nothing to record" : strerror(errno));
-	else
-		store_add(captures);
-	free(captures->unfinished);
-	captures->unfinished = NULL;
+	capture_finish(captures);
+	store_add(captures, captures->path, captures->run);
 }
 
 /* --- when -------------------------------------------------------------------------------------- */
@@ -396,6 +490,8 @@ void captures_look(struct captures *captures, const struct live *live, const str
 		return;
 	if (!captures->process && (!captures->tidied_ns || now_ns - captures->tidied_ns > TIDY_NS)) {
 		tidy(captures);
+		if (!captures->adding)
+			leftover_add(captures);
 		captures->tidied_ns = now_ns;
 	}
 	ranks_look(captures, live, growth, run, now_ns);
@@ -438,12 +534,16 @@ void captures_stop(struct captures *captures)
 		kill(captures->process, SIGINT);
 		waitpid(captures->process, NULL, 0);
 		if (captures->unfinished)
-			rename(captures->unfinished, captures->path);
+			capture_finish(captures);
 	}
-	if (captures->adding)
+	/* It need not wait for a store that is away: what it has not given to the spool yet the next agent will. */
+	if (captures->adding) {
+		kill(captures->adding, SIGINT);
 		waitpid(captures->adding, NULL, 0);
+	}
 	arrfree(captures->memories);
 	free(captures->path);
 	free(captures->unfinished);
+	free(captures->added);
 	free(captures);
 }

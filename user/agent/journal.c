@@ -51,7 +51,8 @@ struct entry {
 	bool known;                             /* the run has a record */
 	bool closed;                            /* its rank has ended, and that is told */
 	int64_t rank_start_ns, period_start_ns; /* CLOCK_REALTIME */
-	uint32_t steps;                         /* when the period began */
+	uint64_t period_start_monotonic_ns;
+	uint32_t steps; /* when the period began */
 	struct device_period devices[LIVE_DEVICES_MAX];
 };
 
@@ -176,6 +177,7 @@ static struct entry *entry_new(const struct putting *putting, const struct live_
 	entry->target = rank->target;
 	entry->start_time_ns = rank->start_time_ns;
 	entry->rank_start_ns = entry->period_start_ns = real_ns(putting, rank->start_time_ns);
+	entry->period_start_monotonic_ns = rank->start_time_ns;
 	journal_run(putting->journal, rank, entry->run);
 	user_read(rank->pid, entry->user);
 	arrput(putting->journal->entries, entry);
@@ -273,6 +275,11 @@ static int64_t optional(uint64_t number)
 	return number == LIVE_UNKNOWN ? RECORD_UNKNOWN : (int64_t)number;
 }
 
+static int64_t period_end_ns(const struct putting *putting, const struct entry *entry)
+{
+	return entry->period_start_ns + (int64_t)(putting->now.monotonic_ns - entry->period_start_monotonic_ns);
+}
+
 static void put_period(struct putting *putting, const struct live_rank *rank, const struct entry *entry, size_t index)
 {
 	const struct live_device *device = &rank->devices[index];
@@ -285,7 +292,7 @@ static void put_period(struct putting *putting, const struct live_rank *rank, co
 		.node = putting->journal->node,
 		.rank = metrics_rank(rank),
 		.start_time = entry->period_start_ns / SECOND_NS,
-		.end_time = putting->now.real_ns / SECOND_NS,
+		.end_time = period_end_ns(putting, entry) / SECOND_NS,
 		.capacity_bytes = optional(device->size_bytes),
 		.peak_bytes = (int64_t)period->peak_bytes,
 		.end_bytes = (int64_t)device->bytes,
@@ -382,9 +389,13 @@ static void device_look(const struct putting *putting, size_t rank_index, struct
 		holders_read(putting, rank_index, period);
 }
 
+/* Where the last one ended, unless somebody has set the clock since. */
 static void period_begin(const struct putting *putting, const struct live_rank *rank, struct entry *entry)
 {
-	entry->period_start_ns = putting->now.real_ns;
+	int64_t end_ns = period_end_ns(putting, entry);
+
+	entry->period_start_ns = llabs(putting->now.real_ns - end_ns) < SECOND_NS ? end_ns : putting->now.real_ns;
+	entry->period_start_monotonic_ns = putting->now.monotonic_ns;
 	entry->steps = rank->steps;
 	for (size_t index = 0; index < rank->device_count; index++) {
 		struct device_period *period = &entry->devices[index];
@@ -430,7 +441,7 @@ static void rank_look(struct putting *putting, size_t index, uint64_t period_ns)
 			entry->devices[device].out_of_memories_told = rank->devices[device].out_of_memories;
 		}
 	entry->closed = rank->ended;
-	if (rank->ended || putting->now.real_ns - entry->period_start_ns >= (int64_t)period_ns)
+	if (rank->ended || putting->now.monotonic_ns - entry->period_start_monotonic_ns >= period_ns)
 		period_end(putting, rank, entry);
 }
 

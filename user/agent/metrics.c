@@ -229,6 +229,7 @@ AGENT_VALUE(agent_overhead, (double)figures->cost.records *BUDGET_HIT_SECONDS)
 AGENT_VALUE(agent_spool_bytes, (double)figures->spool_bytes)
 AGENT_VALUE(agent_spool_segments, (double)figures->spool_segments)
 AGENT_VALUE(agent_records, (double)figures->records)
+AGENT_VALUE(agent_records_held, (double)figures->records_held)
 AGENT_VALUE(agent_records_lost, (double)figures->records_lost)
 AGENT_VALUE(agent_store_failures, (double)figures->store_failures)
 AGENT_VALUE(agent_store_works, figures->store_works)
@@ -246,7 +247,10 @@ static const struct agent_family agent_families[] = {
 	{"hdtrace_agent_spool_bytes", METRIC_GAUGE, "Records on disk that wait for the store.", agent_spool_bytes},
 	{"hdtrace_agent_spool_segments", METRIC_GAUGE, "Files that they are in.", agent_spool_segments},
 	{"hdtrace_agent_records", METRIC_COUNTER, "Records that were written for the store.", agent_records},
-	{"hdtrace_agent_records_lost", METRIC_COUNTER, "Records that found no room on disk.", agent_records_lost},
+	{"hdtrace_agent_records_held", METRIC_GAUGE, "Records in memory that wait for room on disk.",
+		agent_records_held},
+	{"hdtrace_agent_records_lost", METRIC_COUNTER, "Records that found no room on disk in time.",
+		agent_records_lost},
 	{"hdtrace_agent_store_failures", METRIC_COUNTER, "Times that the store did not take records.",
 		agent_store_failures},
 	{"hdtrace_agent_store_up", METRIC_GAUGE, "1: the store took what it was given last.", agent_store_works},

@@ -26,8 +26,8 @@
 /* Of the agent itself. */
 struct agent_figures {
 	struct recording_cost cost;
-	uint64_t spool_bytes, spool_segments; /* that wait for the store */
-	uint64_t records, records_lost;       /* given to the spool; that found no room there */
+	uint64_t spool_bytes, spool_segments;         /* that wait for the store */
+	uint64_t records, records_held, records_lost; /* in the spool; that wait for room there; that waited too long */
 	uint64_t captures, captures_refused, capture_bytes;
 	uint64_t store_failures;
 	bool store_works, configuration_works;

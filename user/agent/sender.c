@@ -16,6 +16,8 @@
 #define PAUSE_MIN_SECONDS 2
 #define PAUSE_MAX_SECONDS 300
 #define PAUSE_IDLE_SECONDS 60
+/* For what is on its way when it is to end; the rest waits for the next agent. */
+#define END_SECONDS 3
 
 struct sender {
 	pthread_t thread;
@@ -93,7 +95,6 @@ static void *sender_run(void *context)
 		pause = works ? PAUSE_MIN_SECONDS : pause * 2 < PAUSE_MAX_SECONDS ? pause * 2 : PAUSE_MAX_SECONDS;
 	} while (wait_for_work(sender, works ? PAUSE_IDLE_SECONDS : pause, !works));
 	/* What was given to the spool at the end, if the store is there. */
-	sender->stop = 0;
 	if (works)
 		send_all(sender);
 	return NULL;
@@ -138,6 +139,7 @@ int sender_start(const char *url, const char *spool_folder, struct sender **out,
 	}
 	error = store_open(url, &sender->store, fault);
 	if (!error) {
+		store_stop_by(sender->store, &sender->stop);
 		sender->folder = strdup(spool_folder);
 		error = sender->folder ? thread_start(sender) : -ENOMEM;
 		if (error)
@@ -152,14 +154,20 @@ int sender_start(const char *url, const char *spool_folder, struct sender **out,
 
 void sender_stop(struct sender *sender)
 {
+	struct timespec until;
+
 	if (!sender)
 		return;
-	sender->stop = 1;
 	pthread_mutex_lock(&sender->lock);
 	sender->ending = true;
 	pthread_cond_signal(&sender->changed);
 	pthread_mutex_unlock(&sender->lock);
-	pthread_join(sender->thread, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += END_SECONDS;
+	if (pthread_clockjoin_np(sender->thread, NULL, CLOCK_MONOTONIC, &until)) {
+		sender->stop = 1;
+		pthread_join(sender->thread, NULL);
+	}
 	pthread_cond_destroy(&sender->changed);
 	pthread_mutex_destroy(&sender->lock);
 	sender_free(sender);

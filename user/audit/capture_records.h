@@ -21,6 +21,8 @@ void origins_free(struct capture_origin *origins);
 struct run_choice {
 	const char *run, *job, *user, *model, *version;
 	uint64_t capacity_bytes; /* of each device; 0: not known */
+	/* Somebody who watches all of the run puts in its run, ranks, periods and OOMs: only what he cannot see. */
+	bool part;
 };
 
 /*

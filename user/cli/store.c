@@ -26,6 +26,7 @@ enum option_key {
 	KEY_SPOOL_SIZE,
 	KEY_PATIENCE,
 	KEY_RUN,
+	KEY_PART,
 	KEY_JOB,
 	KEY_USER,
 	KEY_MODEL,
@@ -75,6 +76,9 @@ static error_t option_parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case KEY_RUN:
 		arguments->choice.run = text;
+		return 0;
+	case KEY_PART:
+		arguments->choice.part = true;
 		return 0;
 	case KEY_JOB:
 		arguments->choice.job = text;
@@ -379,6 +383,8 @@ static const char *arguments_wrong(const struct action *action, struct arguments
 
 	if (action->has_inputs && !count)
 		return "which files? name captures, folders of traces, or for predict CSVs of dry runs";
+	if (arguments->choice.part && !arguments->choice.run)
+		return "--part is of which run? say it with --run";
 	if (action->needs_job && !arguments->choice.job)
 		return "of which job? say it with --job, as its runs are called in the store";
 	if (action->run == do_init && count == 1)
@@ -397,6 +403,10 @@ int verb_store(int argc, char **argv)
 		{"spool-size", KEY_SPOOL_SIZE, "BYTES", 0, "how much may wait there (256M)", 0},
 		{"patience", KEY_PATIENCE, "SECONDS", 0, "how long a store that does not answer is tried (30)", 0},
 		{"run", KEY_RUN, "NAME", 0, "put captures that are added one by one into one run", 0},
+		{"part", KEY_PART, NULL, 0,
+			"with --run: of a run that an agent watches, only steps, findings and blocks, which it does "
+			"not see",
+			0},
 		{"job", KEY_JOB, "NAME", 0, "name of the job (its program)", 0},
 		{"user", KEY_USER, "NAME", 0, "whose job it is (whose process it was)", 0},
 		{"model", KEY_MODEL, "NAME", 0, "name of the model (its class)", 0},

@@ -22,10 +22,16 @@ struct store {
 	struct store_place place;
 	const struct backend *backend;
 	void *state; /* the backend's */
+	const volatile sig_atomic_t *stop;
 	char fault[STORE_FAULT_BYTES];
 };
 
 extern const struct backend sqlite_backend, clickhouse_backend;
+
+static inline bool store_is_stopped(const struct store *store)
+{
+	return store->stop && *store->stop;
+}
 
 /* Sets the fault's text and returns `error`. */
 int store_fail(struct store *store, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -88,6 +88,16 @@ static bool header_add(struct curl_slist **headers, const char *name, const char
 	return longer != NULL;
 }
 
+/* Asked by libcurl while it waits, once a second or more often; not 0 ends the request. */
+static int request_goes_on(void *context, curl_off_t down, curl_off_t got, curl_off_t up, curl_off_t sent)
+{
+	(void)down;
+	(void)got;
+	(void)up;
+	(void)sent;
+	return store_is_stopped(context);
+}
+
 static void clickhouse_close(struct store *store)
 {
 	struct clickhouse_state *state = store->state;
@@ -130,6 +140,9 @@ static int clickhouse_open(struct store *store)
 	curl_easy_setopt(state->curl, CURLOPT_LOW_SPEED_TIME, SILENCE_SECONDS);
 	curl_easy_setopt(state->curl, CURLOPT_WRITEFUNCTION, answer_take);
 	curl_easy_setopt(state->curl, CURLOPT_WRITEDATA, state);
+	curl_easy_setopt(state->curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(state->curl, CURLOPT_XFERINFOFUNCTION, request_goes_on);
+	curl_easy_setopt(state->curl, CURLOPT_XFERINFODATA, store);
 	return 0;
 }
 
@@ -180,6 +193,8 @@ static int request_perform(struct store *store, const char *address)
 			store_name(store), ANSWER_BYTES_MAX >> 20);
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return store_fail(store, -EPROTO, "%s: %s", store_name(store), curl_easy_strerror(code));
+	if (code == CURLE_ABORTED_BY_CALLBACK)
+		return store_fail(store, -EINTR, "interrupted");
 	if (code)
 		return store_fail(store, -EAGAIN, "%s: %s", store_name(store), curl_easy_strerror(code));
 	curl_easy_getinfo(state->curl, CURLINFO_RESPONSE_CODE, &status);

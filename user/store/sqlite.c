@@ -21,10 +21,13 @@
 #define TEXT(number) #number
 #define NUMBER_TEXT(number) TEXT(number)
 #define BUSY_MS 30000
+#define BUSY_PAUSE_MS 20
 
 struct sqlite_state {
 	sqlite3 *database;
 	sqlite3_stmt *inserts[TABLES];
+	dev_t device; /* and inode of the file that is open */
+	ino_t inode;
 };
 
 /* What a person can do about an error of SQLite, and whether trying again may help. */
@@ -118,6 +121,46 @@ static int functions_add(struct store *store)
 
 /* --- opening ---------------------------------------------------------------------- */
 
+/* Another process writes: wait, unless this one is to end. */
+static int wait_for_others(void *context, int times)
+{
+	if (store_is_stopped(context) || times >= BUSY_MS / BUSY_PAUSE_MS)
+		return 0;
+	usleep(BUSY_PAUSE_MS * 1000);
+	return 1;
+}
+
+static void database_close(struct sqlite_state *state)
+{
+	for (int table = 0; table < TABLES; table++) {
+		sqlite3_finalize(state->inserts[table]);
+		state->inserts[table] = NULL;
+	}
+	sqlite3_close(state->database);
+	state->database = NULL;
+}
+
+/* Somebody may have removed the file, or put another in its place: what is written into the old one nobody finds. */
+static bool file_is_gone(const struct store *store)
+{
+	const struct sqlite_state *state = store->state;
+	struct stat status;
+
+	return state->database &&
+	       (stat(store->place.path, &status) || status.st_dev != state->device || status.st_ino != state->inode);
+}
+
+static void file_remember(struct store *store)
+{
+	struct sqlite_state *state = store->state;
+	struct stat status;
+
+	if (stat(store->place.path, &status))
+		return;
+	state->device = status.st_dev;
+	state->inode = status.st_ino;
+}
+
 /* It is created by sqlite_init only. */
 static int sqlite_open(struct store *store)
 {
@@ -146,7 +189,8 @@ static int database_open(struct store *store, int flags)
 		return error;
 	}
 	sqlite3_extended_result_codes(state->database, 1);
-	sqlite3_busy_timeout(state->database, BUSY_MS);
+	sqlite3_busy_handler(state->database, wait_for_others, store);
+	file_remember(store);
 	error = functions_add(store);
 	/* A commit is on disk when it returns: what sent it removes it from its spool then. */
 	return error ? error
@@ -159,9 +203,7 @@ static void sqlite_close(struct store *store)
 
 	if (!state)
 		return;
-	for (int table = 0; table < TABLES; table++)
-		sqlite3_finalize(state->inserts[table]);
-	sqlite3_close(state->database);
+	database_close(state);
 	free(state);
 }
 
@@ -194,8 +236,11 @@ static int sqlite_init(struct store *store)
 {
 	char **statements;
 	int64_t version = 0;
-	int error = database_open(store, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+	int error;
 
+	if (file_is_gone(store))
+		database_close(store->state);
+	error = database_open(store, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 	if (!error)
 		error = owner_check(store);
 	if (!error)

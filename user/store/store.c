@@ -64,6 +64,11 @@ void store_close(struct store *store)
 	free(store);
 }
 
+void store_stop_by(struct store *store, const volatile sig_atomic_t *stop)
+{
+	store->stop = stop;
+}
+
 const char *store_name(const struct store *store)
 {
 	return store->place.name;

@@ -11,6 +11,8 @@
 #ifndef HDTRACE_STORE_STORE_H
 #define HDTRACE_STORE_STORE_H
 
+#include <signal.h>
+
 #include "store/row.h"
 
 #define STORE_DEFAULT "/var/lib/hdtrace/audit.db"
@@ -25,6 +27,9 @@ struct store;
  */
 int store_open(const char *url, struct store **store, char fault[STORE_FAULT_BYTES]);
 void store_close(struct store *store); /* accepts NULL */
+
+/* From when it becomes 1 nothing waits for a store that does not answer: -EINTR. NULL: never. */
+void store_stop_by(struct store *store, const volatile sig_atomic_t *stop);
 
 /* What it was opened with, without a password. */
 const char *store_name(const struct store *store);
