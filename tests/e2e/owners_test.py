@@ -72,12 +72,29 @@ def test_a_model_of_a_thousand_modules_is_read_in_time(context):
 
 @test(root="cuda", device="cuda", timeout=240)
 def test_what_is_older_on_a_device_adds_up_to_its_allocators_total(context):
-    """But for what the allocator rounds up, and the workspace of the libraries, which Python does not hold."""
-    _, older, _ = check_owners(context)
-    device = context.report().live["devices"]["cuda:0"]
-    known = sum(block["size"] for block in older.values() if block["device"] == "cuda:0")
-    check_equal(device["older_known_bytes"], known, "bytes of the rows that are older")
-    check(device["older_known_bytes"] <= device["older_bytes"], f"more is known than there was: {device}")
+    """What the allocator rounds up, and what Python does not hold (workspaces of libraries), is a row that says so."""
+    check_owners(context)
+    report = context.report()
+    blocks, device = report.json["memory_blocks"], report.live["devices"]["cuda:0"]
+    rest, = [block for block in blocks if block.get("remainder")]
+    known = [block for block in blocks if block["preexisting"] and not block.get("remainder")]
+    check_equal(device["older_known_bytes"], sum(block["size"] for block in known), "bytes of the rows that are older")
+    check_equal(rest["size"], device["remainder_bytes"], "the remainder")
+    check_equal(rest["size"] + sum(block["allocated_bytes"] or block["size"] for block in known), device["older_bytes"],
+                "rows that are older, the remainder among them")
+    wanted = {"device_addr": "0x0", "node_name": "hdtrace.remainder", "type": "Other", "task_name": "initialization",
+              "is_persistent": 1, "user_tasks": [], "owner": None, "preexisting": True}
+    check_equal({key: rest[key] for key in wanted}, wanted, "the remainder")
+    rows = [row for row in report.rows if row["node_name"] == "hdtrace.remainder"]
+    check_equal([(row["size"], row["type"], row["device_addr"]) for row in rows], [(str(rest["size"]), "Other", "0x0")], "its row")
+    check(device["steps"], "no step was seen")
+    for row, told in zip(report.steps, device["steps"], strict=True):
+        end = int(row["start_time_ns"]) + int(row["duration_ns"])
+        alive = [block for block in blocks if block["start_time_ns"] < end and (block["end_time_ns"] or end) >= end]
+        if row["complete"] == "1":
+            check_equal(told["allocator_bytes"], sum(block["allocated_bytes"] or block["size"] for block in alive), f"rows of {told}")
+        check_equal(told["difference_bytes"], told["allocator_bytes"] - told["older_bytes"] - told["traced_bytes"], "difference")
+        check_equal(told["difference_bytes"], 0, f"what no block accounts for in step {told['step']}")
 
 
 @test(root="cuda", device="cuda", timeout=240)

@@ -55,7 +55,7 @@ class Truth:
         changes = collections.Counter()
         for block in self.blocks:
             end = block["end_time_stamp"]
-            if after_last_use:
+            if after_last_use and not block.get("remainder"):
                 end = (block["user_tasks"] or [block["start_time_stamp"]])[-1] + 1
             changes[block["start_time_stamp"]] += block["size"]
             changes[end] -= block["size"]

@@ -243,6 +243,35 @@ Test(outside, small_allocations_are_untracked)
 	model_free(trace.model);
 }
 
+/* What a factory made that began before the attach, maybe, and so was left out: a thread's first one. */
+Test(outside, what_comes_before_the_first_operator_of_an_attached_thread_is_a_row)
+{
+	static const struct frame FRAMES[] = {{"job.py", "build", 5, 0}};
+
+	for (int from_start = 0; from_start < 2; from_start++) {
+		struct trace trace = trace_new(from_start, false);
+		const struct rank *rank;
+
+		define_stack(&trace, 7, FRAMES, 1);
+		trace.stack = 7;
+		allocate(&trace, 0, 0x100, 8); /* a number */
+		allocate(&trace, 0, 0x1000, 4096);
+		redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 4000));
+		allocate(&trace, 0, 0x3000, 4096);
+		trace.thread = 2;
+		trace.stack = 0;
+		allocate(&trace, 0, 0x5000, 4096); /* no Python runs there */
+		rank = trace_finish(&trace);
+		cr_assert(eq(sz, arrlenu(rank->blocks), from_start ? 0 : 1));
+		if (!from_start) {
+			cr_expect(eq(u64, rank->blocks[0].bytes, 4000));
+			cr_expect(eq(str, (char *)row_name(rank, 0), (char *)"python.build"));
+			cr_expect(eq(str, (char *)user_text(rank, &rank->blocks[0]), (char *)"1"));
+		}
+		model_free(trace.model);
+	}
+}
+
 Test(outside, large_allocations_take_an_index_and_the_name_of_their_function)
 {
 	static const struct frame FRAMES[] = {{"/w/job.py", "<module>", 3, 0}, {"/w/buffers.py", "make_buffer", 7, 0}};

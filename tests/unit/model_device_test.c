@@ -329,12 +329,12 @@ Test(totals, begin_with_what_the_allocator_had_given_out_before)
 	cr_expect(eq(u64, device->peak.total, 101 * KIB));
 	cr_expect(eq(u64, device->peak.category[CATEGORY_ACTIVATION], KIB));
 	cr_expect(eq(u64, device->peak.category[CATEGORY_OTHER], 100 * KIB), "what nothing is known of, too");
-	cr_assert(eq(sz, arrlenu(rank->blocks), 3), "one known by its use, one by its free, one made");
-	cr_expect(rank->blocks[0].preexisting && rank->blocks[1].preexisting && !rank->blocks[2].preexisting);
+	cr_assert(eq(sz, arrlenu(rank->blocks), 4), "one known by its use, one by its free, the rest, one made");
+	cr_expect(rank->blocks[0].preexisting && rank->blocks[1].preexisting && !rank->blocks[3].preexisting);
 	cr_expect(eq(u64, rank->blocks[0].allocated_bytes, KIB), "the free tells what was given out");
 	cr_expect(eq(u64, rank->blocks[0].bytes, 1000));
 	cr_expect(eq(u64, rank->blocks[1].bytes, 9 * KIB));
-	cr_expect(eq(u64, rank->blocks[2].used_bytes, 101 * KIB));
+	cr_expect(eq(u64, rank->blocks[3].used_bytes, 101 * KIB));
 	cr_expect(eq(u64, rank->unknown_frees, 0));
 	model_free(trace.model);
 }
@@ -351,9 +351,125 @@ Test(totals, count_what_is_older_as_its_rows_say)
 	device_release(&trace, 0, 0x9000, 512);
 	rank = trace_finish(&trace);
 	for (size_t i = 0; i < arrlenu(rank->blocks); i++)
-		bytes += rank->blocks[i].preexisting ? rank->blocks[i].bytes : 0;
+		bytes += rank->blocks[i].preexisting && !rank->blocks[i].remainder ? rank->blocks[i].bytes : 0;
 	cr_expect(eq(u64, bytes, 612));
 	cr_expect(eq(u64, device_of(rank, "cuda:0")->older_known_bytes, bytes));
+	model_free(trace.model);
+}
+
+/* --- what is older than the trace and in no block ----------------------------------- */
+
+static const struct block *remainder_of(const struct rank *rank)
+{
+	const struct block *found = NULL;
+
+	for (size_t i = 0; i < arrlenu(rank->blocks); i++) {
+		if (!rank->blocks[i].remainder)
+			continue;
+		cr_assert_null(found, "two remainders of one device");
+		found = &rank->blocks[i];
+	}
+	return found;
+}
+
+static void expect_balance(const struct rank *rank, size_t step, uint64_t told, uint64_t older, uint64_t traced)
+{
+	const struct device *device = device_of(rank, "cuda:0");
+	const struct balance *balance;
+
+	cr_assert(lt(sz, step, arrlenu(device->balances)));
+	balance = &device->balances[step];
+	cr_expect(eq(u64, balance->allocator_bytes, told));
+	cr_expect(eq(u64, balance->older_bytes, older));
+	cr_expect(eq(u64, balance->traced_bytes, traced));
+	cr_expect(eq(i64, balance_difference(balance), (int64_t)(told - older - traced)));
+}
+
+Test(remainder, is_a_row_of_what_no_block_stands_for)
+{
+	struct trace trace = device_trace(false, "auto");
+	const struct block *remainder;
+	const struct rank *rank;
+
+	trace.allocated = 64 * KIB;
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 1000));
+	device_allocate(&trace, 1, 0x2000, KIB);
+	device_release(&trace, 0, 0x9000, 8 * KIB);
+	rank = trace_finish(&trace);
+	remainder = remainder_of(rank);
+	cr_assert_not_null(remainder);
+	cr_expect(eq(u64, remainder->bytes, 56 * KIB - 1000), "without what its use, and what its free tells");
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->remainder_bytes, remainder->bytes));
+	cr_expect(eq(u64, remainder->address, 0));
+	cr_expect(eq(int, remainder->category, CATEGORY_OTHER));
+	cr_expect(eq(int, remainder->phase, PHASE_INITIALIZATION));
+	cr_expect(eq(i64, remainder->start, 0));
+	cr_expect(remainder->persistent && remainder->preexisting && !*remainder->owner);
+	cr_expect(eq(u32, remainder->user_count, 0));
+	cr_expect(eq(str, (char *)rank->operator_names[remainder->name], (char *)"hdtrace.remainder"));
+	expect_balance(rank, 0, 57 * KIB, 56 * KIB, KIB);
+	model_free(trace.model);
+}
+
+Test(remainder, is_not_there_when_blocks_account_for_all)
+{
+	struct trace trace = device_trace(false, "auto");
+	const struct rank *rank;
+
+	trace.allocated = 512;
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 512));
+	device_allocate(&trace, 1, 0x2000, 512);
+	rank = trace_finish(&trace);
+	cr_expect_null(remainder_of(rank));
+	expect_balance(rank, 0, 1024, 512, 512);
+	model_free(trace.model);
+}
+
+Test(remainder, is_not_made_up_where_nothing_can_be_older)
+{
+	struct trace trace = device_trace(true, "auto");
+	const struct rank *rank;
+
+	trace.allocated = 512; /* that block was lost */
+	make(&trace, OP_MM, 0x100, 8);
+	device_allocate(&trace, 0, 0x2000, 512);
+	rank = trace_finish(&trace);
+	cr_expect_null(remainder_of(rank));
+	expect_balance(rank, 0, 1024, 0, 512);
+	model_free(trace.model);
+}
+
+Test(remainder, shows_memory_of_others_as_a_difference)
+{
+	struct trace trace = device_trace(false, "auto");
+	const struct rank *rank;
+
+	/* Its storage is larger than all that the allocator had given out. */
+	trace.allocated = 512;
+	redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 4096));
+	device_allocate(&trace, 1, 0x2000, 512);
+	rank = trace_finish(&trace);
+	cr_expect_null(remainder_of(rank));
+	expect_balance(rank, 0, 1024, 4096, 512);
+	cr_expect(lt(i64, balance_difference(&device_of(rank, "cuda:0")->balances[0]), 0));
+	model_free(trace.model);
+}
+
+Test(remainder, loses_nothing_to_a_free_that_was_not_seen)
+{
+	struct trace trace = device_trace(false, "auto");
+	const struct rank *rank;
+
+	trace.allocated = 2 * KIB;
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
+	device_allocate(&trace, 1, 0x1000, KIB);
+	trace.allocated -= KIB; /* its free was lost */
+	redispatch(&trace, 0, OP_EMPTY, NO_ARGUMENTS);
+	device_allocate(&trace, 1, 0x1000, KIB);
+	rank = trace_finish(&trace);
+	cr_expect(eq(u64, rank->reused_addresses, 1));
+	cr_expect(eq(u64, device_of(rank, "cuda:0")->current.total, 3 * KIB), "what the allocator told last");
+	expect_balance(rank, 0, 3 * KIB, 2 * KIB, KIB);
 	model_free(trace.model);
 }
 

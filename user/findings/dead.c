@@ -126,7 +126,7 @@ void find_idle(struct scene *scene, struct finding **findings)
 		const struct block *block = &scene->rank->blocks[i];
 		struct gap gap = {survey_unused_from(survey, block), block->last_order, block_held_bytes(block)};
 
-		if (block->device != scene->index || !block->persistent || survey->claimed[i] ||
+		if (block->device != scene->index || !block->persistent || block->remainder || survey->claimed[i] ||
 			!block_alive_at(block, scene->device->peak_order) || steps_unused(scene, block) < IDLE_STEPS)
 			continue;
 		sum += block_held_bytes(block);

@@ -36,16 +36,19 @@ static size_t holders_tell(const struct scene *scene, uint32_t order, uint64_t m
 	const struct block **alive = alive_find(scene, order);
 	struct tally lines = {0};
 	uint64_t sum = 0;
-	size_t enough = 0;
+	size_t enough = 0, blocks = 0; /* without the remainder, which is none */
 
 	for (size_t i = 0; i < arrlenu(alive); i++) {
 		tally_add(&lines, survey_line(scene->survey, alive[i]), alive[i], block_held_bytes(alive[i]), 0);
+		if (alive[i]->remainder)
+			continue;
+		alive[blocks++] = alive[i];
 		sum += block_held_bytes(alive[i]);
 		if (!enough && sum >= missing)
-			enough = i + 1;
+			enough = blocks;
 	}
 	tally_tell_lines(&lines, scene->survey, finding);
-	for (size_t i = 0; i < arrlenu(alive) && i < EVIDENCE_SHOWN; i++) {
+	for (size_t i = 0; i < blocks && i < EVIDENCE_SHOWN; i++) {
 		const char *line = scene->survey->lines[survey_line(scene->survey, alive[i])];
 		struct evidence *evidence = finding_evidence(finding, EVIDENCE_BLOCK,
 			sentence("%s at %s", scene->rank->operator_names[alive[i]->name], line),

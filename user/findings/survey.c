@@ -53,6 +53,8 @@ static void lines_name(struct survey *survey)
 	for (int category = 0; category < CATEGORIES; category++)
 		survey->line_of_older[category] = line_add(
 			survey, &names, sentence("older than the trace: %s", category_name((enum category)category)));
+	survey->line_of_remainder =
+		line_add(survey, &names, sentence("older than the trace: in no block that is known"));
 	survey->line_none = line_add(survey, &names, sentence("no Python frame"));
 	shfree(names.index);
 }
@@ -65,6 +67,8 @@ uint32_t survey_line(const struct survey *survey, const struct block *block)
 
 	if (line != LINE_NONE)
 		return line;
+	if (block->remainder)
+		return survey->line_of_remainder;
 	return block->preexisting ? survey->line_of_older[block->category] : survey->line_none;
 }
 

@@ -17,12 +17,12 @@
 /* A rank. Orders are those of block_alive_at. */
 struct survey {
 	const struct rank *rank;
-	bool users_known;                   /* what operators use was looked at (not at level lite) */
-	bool surely;                        /* nothing was lost */
-	uint32_t *run_of_task;              /* stb_ds: index into rank.runs, RUN_NONE */
-	char **lines;                       /* stb_ds: their names */
-	uint32_t *line_of_stack;            /* stb_ds: index into lines, LINE_NONE: the stack is empty */
-	uint32_t line_of_older[CATEGORIES]; /* of blocks that are older than the trace */
+	bool users_known;        /* what operators use was looked at (not at level lite) */
+	bool surely;             /* nothing was lost */
+	uint32_t *run_of_task;   /* stb_ds: index into rank.runs, RUN_NONE */
+	char **lines;            /* stb_ds: their names */
+	uint32_t *line_of_stack; /* stb_ds: index into lines, LINE_NONE: the stack is empty */
+	uint32_t line_of_older[CATEGORIES], line_of_remainder; /* of blocks that are older than the trace */
 	uint32_t line_none;
 	uint32_t *step_ends; /* stb_ds: in orders, where the first operator behind each step begins */
 	bool *claimed;       /* stb_ds: blocks of which a more telling finding speaks */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define NAME_PREEXISTING "hdtrace.preexisting"
+#define NAME_REMAINDER "hdtrace.remainder"
 #define NAME_RESIZE "torch.UntypedStorage.resize_"
 #define NAME_OUTSIDE "native.allocation"
 #define NAME_OUTSIDE_PREFIX "python."
@@ -144,6 +145,9 @@ static int runs_publish(struct model *model, struct passes *passes)
 		if (resolved != NONE && passes->public_run[resolved] != NONE)
 			runs[passes->public_run[resolved]].launches += target->runs[i].launches;
 	}
+	for (size_t i = 0; i < arrlenu(target->devices); i++)
+		if (target->devices[i].device.remainder_bytes)
+			passes->remainder_name = name_add(&names, NAME_REMAINDER);
 	passes_find_regions(passes);
 	passes_link_nodes(passes, runs);
 	if (!error)
@@ -318,6 +322,7 @@ int target_finish(struct model *model, struct target_state *target)
 	operators_end(target);
 	segments_total(target);
 	devices_choose(target);
+	remainders_add(target);
 	passes_number_tasks(&passes);
 	error = runs_publish(model, &passes);
 	if (error)

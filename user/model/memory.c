@@ -14,7 +14,8 @@
  *
  * Outside operators: an allocation that follows a storage resize on its thread
  * replaces the old storage; a large one, and any on a device, is a row of its
- * own, and so is any that compiled code makes, which asks the allocator itself;
+ * own, and so is any that compiled code makes, which asks the allocator itself,
+ * and what comes on a thread of Python before its first operator after the attach;
  * the rest are numbers that Python wraps.
  *
  * An argument at an address where nothing is alive is a storage that the
@@ -250,8 +251,10 @@ static void address_reuse(struct target_state *target, struct address_state *sta
 		target->result.reused_addresses++;
 	if ((old->flags & ALLOCATION_EXTERNAL) && !target->all_blocks)
 		state->live = NONE;
-	else
+	else {
 		allocation_close(target, state, time_ns, run);
+		arrlast(target->moments).unseen = true;
+	}
 }
 
 /* What an allocator gave out. */
@@ -262,11 +265,14 @@ struct given {
 };
 
 /* Numbers that Python wraps are made outside operators, on the CPU: not worth a row. */
-static bool given_is_number(struct target_state *target, const struct given *given)
+static bool given_is_number(struct target_state *target, const struct thread *thread, const struct given *given)
 {
-	uint64_t least = given->event->flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
+	const struct stack *stack = &target->stacks[stack_find(target, given->stack)];
+	/* Attached in the middle: what a factory makes that may have begun before, which is left out, has a maker. */
+	bool first = !target->result.from_start && !thread->met && stack->frame_count;
+	uint64_t least = first || given->event->flags & EVENT_LITE ? OUTSIDE_BYTES_MIN_LITE : OUTSIDE_BYTES_MIN;
 
-	if (target->stacks[stack_find(target, given->stack)].in_compiled)
+	if (stack->in_compiled)
 		return false;
 	return given->place.device == DEVICE_HOST && given->bytes < least && !target->all_blocks;
 }
@@ -280,7 +286,8 @@ static uint32_t outside_run(struct target_state *target, struct thread *thread, 
 	if (announced && given->bytes >= announced)
 		return run_add(target, given->event, SOURCE_RESIZE, given->stack);
 	thread->resize_from = NONE;
-	return given_is_number(target, given) ? NONE : run_add(target, given->event, SOURCE_OUTSIDE, given->stack);
+	return given_is_number(target, thread, given) ? NONE
+	                                              : run_add(target, given->event, SOURCE_OUTSIDE, given->stack);
 }
 
 static int block_give(struct target_state *target, const struct given *given)

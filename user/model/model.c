@@ -100,8 +100,10 @@ static void target_free(struct target_state *target)
 		stack_clear(&target->stacks[i]);
 	for (ptrdiff_t i = 0; i < hmlen(target->threads); i++)
 		thread_free(target->threads[i].value);
-	for (size_t i = 0; i < arrlenu(target->devices); i++)
+	for (size_t i = 0; i < arrlenu(target->devices); i++) {
 		arrfree(target->devices[i].device.streams);
+		arrfree(target->devices[i].device.balances);
+	}
 	arrfree(target->devices);
 	arrfree(target->stacks);
 	arrfree(target->stack_known);

@@ -160,6 +160,7 @@ struct block {
 	uint16_t stream;      /* index into its streams; 0 too when it is not known */
 	bool persistent;
 	bool preexisting;      /* older than the trace, known by its first use */
+	bool remainder;        /* no block: what an allocator had given out before the trace and nothing is known of */
 	bool resized;          /* it ended by a resize of its storage */
 	uint8_t communication; /* enum communication */
 };
@@ -189,6 +190,19 @@ struct change {
 	bool is_free;
 };
 
+/* At the end of a step: what an allocator says that it has given out, and what the blocks say, rows or not. */
+struct balance {
+	uint64_t allocator_bytes;
+	uint64_t older_bytes;  /* of blocks that are older than the trace, the remainder included */
+	uint64_t traced_bytes; /* of blocks whose allocation was seen */
+};
+
+/* What no block accounts for; below 0: blocks that the allocator does not have. */
+static inline int64_t balance_difference(const struct balance *balance)
+{
+	return (int64_t)(balance->allocator_bytes - balance->older_bytes - balance->traced_bytes);
+}
+
 /* The memory of one device. Of those that are not reported only the name is filled. */
 struct device {
 	char name[DEVICE_NAME_BYTES]; /* "cuda:0" */
@@ -206,8 +220,12 @@ struct device {
 
 	/* What the allocator holds of the device, for blocks and as cache; 0 without totals. */
 	uint64_t reserved_bytes, reserved_peak_bytes;
-	/* What its allocator had given out before the trace, 0 without totals; of it, the storages that are known. */
-	uint64_t older_bytes, older_known_bytes;
+	/*
+	 * What its allocator had given out before the trace, 0 without totals; of it, the storages that are known, and
+	 * the row for the rest: what was rounded up, and what neither Python nor an operator was seen to hold.
+	 */
+	uint64_t older_bytes, older_known_bytes, remainder_bytes;
+	struct balance *balances;    /* stb_ds: for each of rank.steps; none without totals */
 	uint64_t unexplained_totals; /* totals that do not follow from those before by the block at hand */
 	/* stb_ds: PyTorch's numbers of them (c10::StreamId), in order of appearance; the first is 0, the default */
 	uint64_t *streams;

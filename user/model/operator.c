@@ -290,6 +290,7 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 		return -EINVAL;
 	if (arrlenu(target->runs) >= INDEX_MAX || arrlenu(target->uses) >= INDEX_MAX - UINT16_MAX)
 		return -E2BIG;
+	thread->met = true;
 	thread_trim(target, thread, event->event.depth);
 	thread_pad(thread, event->event.depth);
 

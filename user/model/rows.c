@@ -156,6 +156,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 	const struct run_totals *totals = &passes->totals[allocation->device][producer];
 	const struct operator_run *run = &rank->runs[producer];
 	bool unseen = allocation->flags & (ALLOCATION_PREEXISTING | ALLOCATION_EXTERNAL);
+	bool remainder = allocation->flags & ALLOCATION_REMAINDER;
 
 	*block = (struct block){
 		.address = allocation->address,
@@ -176,7 +177,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.generation = allocation->generation,
 		.producer = producer,
 		.stack = run->stack,
-		.name = run->name,
+		.name = remainder ? passes->remainder_name : run->name,
 		.owner = allocation->owner ? allocation->owner : "",
 		.owner_source = allocation->owner && *allocation->owner ? allocation->owner_source : OWNER_UNKNOWN,
 		.phase = run->phase,
@@ -185,6 +186,7 @@ static void row_fill(const struct passes *passes, uint32_t index, struct block *
 		.stream = allocation->stream,
 		.persistent = allocation->last_order == NONE,
 		.preexisting = unseen,
+		.remainder = remainder,
 	};
 }
 

@@ -61,6 +61,7 @@ enum allocation_flag {
 	ALLOCATION_LIFTED = 1 << 7,      /* its first user is an OPERATOR_LIFT */
 	ALLOCATION_USED = 1 << 8,        /* it has a user */
 	ALLOCATION_LIBRARY = 1 << 9,     /* made by a library for itself, inside an operator: Workspace, however long */
+	ALLOCATION_REMAINDER = 1 << 10,  /* what is older than the trace and no other allocation stands for */
 };
 
 /* More in one process are ignored. */
@@ -110,6 +111,7 @@ struct moment {
 	uint32_t runs_started;
 	bool is_free;
 	bool by_resize; /* the free of a storage that a resize outside operators emptied or replaced */
+	bool unseen;    /* of a free: no event, but its address was given out again */
 };
 
 /* A segment begins or ends. */
@@ -169,6 +171,8 @@ struct thread {
 	uint32_t storing;      /* allocation, NONE */
 	uint32_t accumulating; /* the same, until the first operator after it */
 	uint32_t leaf;         /* allocation that the gradient is for, NONE */
+
+	bool met; /* an operator of its was seen */
 
 	uint32_t evaluating; /* the last run, if it works for a node of autograd's graph, NONE */
 
@@ -420,6 +424,7 @@ struct passes {
 	struct region_runs *region_runs; /* by that number */
 	uint32_t *public_run;            /* for each run: index into rank.runs, NONE: not there */
 	uint32_t *row;                   /* for each allocation: index into rank.blocks, NONE: no row */
+	uint32_t remainder_name;         /* index into rank.operator_names */
 	struct run_totals **totals;      /* for each device that is reported, for each public run; NULL for others */
 };
 
@@ -444,6 +449,11 @@ void passes_fill_steps(struct passes *passes);
 void rank_add_collectives_to_steps(struct rank *rank);
 /* rows.c */
 void passes_make_rows(struct passes *passes);
+/* remainder.c */
+/* All that is known to be older than the trace, as the allocator counts it as far as that is known. */
+uint64_t older_total(const struct target_state *target, size_t device);
+/* Before tasks are numbered. */
+void remainders_add(struct target_state *target);
 /* totals.c */
 void passes_total(struct passes *passes);
 void passes_snapshot(struct passes *passes);

@@ -39,6 +39,7 @@ struct running {
 	uint32_t run; /* runs before this one have their totals */
 	uint32_t step;
 	uint64_t step_peak_bytes;
+	struct balance balance; /* of blocks alone */
 };
 
 /* Steps before this one are over. */
@@ -50,6 +51,9 @@ static void steps_advance(struct running *running, uint32_t step)
 		steps[running->step].peak_bytes += running->step_peak_bytes;
 		steps[running->step].end_bytes += running->now.live_bytes;
 		running->step_peak_bytes = running->now.live_bytes;
+		running->balance.allocator_bytes = running->now.live_bytes;
+		if (running->device->has_totals)
+			arrput(running->device->balances, running->balance);
 	}
 }
 
@@ -91,7 +95,7 @@ static uint64_t known_before(const struct target_state *target, size_t device)
 	for (size_t i = 0; i < arrlenu(target->allocations); i++)
 		if (target->allocations[i].device == device && (target->allocations[i].flags & ALLOCATION_PREEXISTING))
 			bytes += allocation_shown_bytes(&target->allocations[i]);
-	return bytes;
+	return bytes - target->devices[device].device.remainder_bytes;
 }
 
 static uint64_t bytes_before(const struct target_state *target, size_t device)
@@ -120,6 +124,19 @@ static size_t corrections_apply(struct running *running, size_t device, size_t p
 	return place;
 }
 
+/* What the blocks add up to, whatever their allocator says. */
+static void balance_count(struct balance *balance, const struct moment *moment, const struct allocation *allocation)
+{
+	if (allocation->flags & ALLOCATION_EXTERNAL)
+		return;
+	if (!moment->is_free)
+		balance->traced_bytes += allocation->allocated_bytes;
+	else if (allocation->flags & ALLOCATION_PREEXISTING)
+		balance->older_bytes -= allocation_total_bytes(allocation);
+	else
+		balance->traced_bytes -= allocation->allocated_bytes;
+}
+
 static void moment_count(struct running *running, uint32_t index)
 {
 	const struct target_state *target = running->passes->target;
@@ -130,6 +147,10 @@ static void moment_count(struct running *running, uint32_t index)
 
 	runs_fill(running, moment->runs_started);
 	steps_advance(running, step_of(target, moment));
+	balance_count(&running->balance, moment, allocation);
+	/* The allocator's total has lost it already, where it tells one. */
+	if (moment->unseen && running->device->has_totals)
+		bytes = 0;
 	if (moment->is_free) {
 		running->now.live_bytes = live > bytes ? live - bytes : 0;
 	} else {
@@ -151,6 +172,7 @@ static void device_total(struct passes *passes, size_t device)
 	running.totals = passes->totals[device];
 	running.now.live_bytes = bytes_before(target, device);
 	running.device->older_known_bytes = known_before(target, device);
+	running.balance.older_bytes = older_total(target, device);
 	if (running.device->has_totals)
 		running.device->older_bytes = target->devices[device].before;
 	running.device->peak_run = NONE;

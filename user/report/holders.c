@@ -94,7 +94,8 @@ void holders_find(const struct rank *rank, uint8_t device, uint32_t order, struc
 			continue;
 		holders->snapshot.total += bytes;
 		holders->snapshot.category[block->category] += bytes;
-		largest_insert(holders, block);
+		if (!block->remainder)
+			largest_insert(holders, block);
 		group_add(&lines, line, (struct holder){.frame = leaf}, bytes);
 		group_add(&modules, module, (struct holder){.module = run->module}, bytes);
 	}

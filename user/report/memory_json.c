@@ -137,6 +137,10 @@ static void put_block(struct report *report, const struct block *block)
 	json_boolean(json, block->preexisting);
 	json_put_signed(json, "producer_task", block->start);
 	put_stack(report, "python_stack", block->stack);
+	if (block->remainder) {
+		json_key(json, "remainder");
+		json_boolean(json, true);
+	}
 	json_put_unsigned(json, "size", block->bytes);
 	put_plot(json, "start_plot_time_stamp", block->start, block->start_plot);
 	json_put_unsigned(json, "start_time_ns", block->start_time_ns);
@@ -394,6 +398,25 @@ static void put_streams(struct json *json, const struct device *device)
 	json_array_end(json);
 }
 
+/* Whether blocks add up to what the allocator says, at the end of each step. */
+static void put_balances(struct json *json, const struct device *device)
+{
+	if (!json_list(json, "steps", arrlenu(device->balances)))
+		return;
+	for (size_t i = 0; i < arrlenu(device->balances); i++) {
+		const struct balance *balance = &device->balances[i];
+
+		json_object(json);
+		json_put_unsigned(json, "allocator_bytes", balance->allocator_bytes);
+		json_put_signed(json, "difference_bytes", balance_difference(balance));
+		json_put_unsigned(json, "older_bytes", balance->older_bytes);
+		json_put_unsigned(json, "step", i);
+		json_put_unsigned(json, "traced_bytes", balance->traced_bytes);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 static void put_live_devices(struct json *json, const struct rank *rank)
 {
 	json_key(json, "devices");
@@ -409,12 +432,14 @@ static void put_live_devices(struct json *json, const struct rank *rank)
 		json_put_unsigned(json, "outside_peak_bytes", device->outside_peak_bytes);
 		if (device->reported)
 			put_peak(json, rank, device);
+		json_put_unsigned(json, "remainder_bytes", device->remainder_bytes);
 		json_key(json, "reported");
 		json_boolean(json, device->reported);
 		json_put_unsigned_if(json, "reserved_bytes", device->has_totals, device->reserved_bytes);
 		json_put_unsigned_if(json, "reserved_peak_bytes", device->has_totals, device->reserved_peak_bytes);
 		json_put_unsigned(json, "segment_bytes", device->segment_bytes);
 		json_put_unsigned(json, "segment_peak_bytes", device->segment_peak_bytes);
+		put_balances(json, device);
 		put_streams(json, device);
 		json_put_unsigned(json, "unexplained_totals", device->unexplained_totals);
 		json_object_end(json);

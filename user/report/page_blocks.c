@@ -4,7 +4,7 @@
 
 #define PLOT_STEPS (1ull << 20) /* a plot coordinate's fraction in so many parts */
 
-enum { BLOCK_PERSISTENT = 1, BLOCK_PREEXISTING = 2 };
+enum { BLOCK_PERSISTENT = 1, BLOCK_PREEXISTING = 2, BLOCK_REMAINDER = 4 };
 
 static const struct block *block_of(const struct source *source, size_t index)
 {
@@ -117,7 +117,8 @@ static uint64_t block_flags(struct source *source, size_t index)
 {
 	const struct block *block = block_of(source, index);
 
-	return (block->persistent ? BLOCK_PERSISTENT : 0) | (block->preexisting ? BLOCK_PREEXISTING : 0);
+	return (block->persistent ? BLOCK_PERSISTENT : 0) | (block->preexisting ? BLOCK_PREEXISTING : 0) |
+	       (block->remainder ? BLOCK_REMAINDER : 0);
 }
 
 static uint64_t block_used(struct source *source, size_t index)

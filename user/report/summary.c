@@ -91,6 +91,9 @@ static void write_categories(FILE *out, const struct device *device)
 		fprintf(out, "  %-10s %12s  %5.1f %%\n", category_name(category), size_format(size, bytes),
 			100.0 * (double)bytes / (double)device->peak.total);
 	}
+	if (device->remainder_bytes)
+		fprintf(out, "  %s of Other are older and in no block that is known\n",
+			size_format(size, device->remainder_bytes));
 	if (device->outside_peak_bytes && device->type != DEVICE_PINNED)
 		fprintf(out, "  at most %s more outside the allocator of blocks\n",
 			size_format(size, device->outside_peak_bytes));
@@ -251,6 +254,27 @@ static void write_counts(FILE *out, const struct rank *rank)
 		fputs("lost        nothing\n", out);
 }
 
+/* At the end of how many steps the blocks of a device do not add up to what its allocator says. */
+static void write_differences(FILE *out, const struct device *device)
+{
+	char size[SIZE_TEXT_BYTES];
+	uint64_t most = 0;
+	size_t steps = 0;
+
+	for (size_t i = 0; i < arrlenu(device->balances); i++) {
+		int64_t difference = balance_difference(&device->balances[i]);
+		uint64_t bytes = difference < 0 ? -(uint64_t)difference : (uint64_t)difference;
+
+		steps += bytes > 0;
+		most = bytes > most ? bytes : most;
+	}
+	if (steps)
+		fprintf(out,
+			"\nblocks and the allocator's total differ in %zu of %zu steps, by %s at most (JSON: "
+			"live.devices)\n",
+			steps, (size_t)arrlenu(device->balances), size_format(size, most));
+}
+
 static int write_device(FILE *out, const struct rank *rank, uint8_t index)
 {
 	const struct device *device = &rank->devices[index];
@@ -259,6 +283,7 @@ static int write_device(FILE *out, const struct rank *rank, uint8_t index)
 	if (error)
 		return error;
 	write_categories(out, device);
+	write_differences(out, device);
 	return write_largest(out, rank, index);
 }
 

@@ -45,7 +45,8 @@ function blockFields(rank, index) {
     ["last use", block.users[index] ? `task ${rank.lastUse[index]}` : "never used"],
     ["held after", persistent ? "not known" : plural(rank.heldAfter(index), "task"), rank.heldAfter(index)],
     ["device", `${view.device.name}, stream ${block.stream[index]}`],
-    ["address", `0x${block.address[index].toString(16)}, use ${block.generation[index] + 1}`],
+    ["address", block.flags[index] & REMAINDER ? NOTHING.address
+      : `0x${block.address[index].toString(16)}, use ${block.generation[index] + 1}`],
     ["live then", `${formatBytes(block.used[index])}, highest until then ${formatBytes(block.peak[index])}`],
     ["older than trace", block.flags[index] & PREEXISTING ? "yes" : "no"],
   ];

@@ -10,7 +10,8 @@ const COLORS = ["#3b7dbd", "#d9742b", "#2f9e77", "#b9709f", "#d8c24a", "#7fb8e0"
 const OTHER_COLOR = "#9aa1a8";
 const GROUPS_SHOWN = COLORS.length;
 
-const NOTHING = {module: "outside modules", owner: "no owner known", line: "no Python frame", innermost: "no Python frame"};
+const NOTHING = {module: "outside modules", owner: "no owner known", line: "no Python frame", innermost: "no Python frame",
+  address: "none: no single block"};
 
 // For each kind the key of a block, and the text of a key.
 const KINDS = {

@@ -1,6 +1,6 @@
 // One rank: its columns, and what follows from them. A block, task, stack or text is its index.
 
-const PERSISTENT = 1, PREEXISTING = 2;
+const PERSISTENT = 1, PREEXISTING = 2, REMAINDER = 4;
 const WORKSPACE = "Workspace";
 const PLOT_STEPS = 2 ** 20;
 // The job's own frames are those outside PyTorch and outside code that has no file.
@@ -166,13 +166,16 @@ class Rank {
 
   // What was there before the trace has no line; what it is says more than that there is none.
   olderText(index) {
+    if (this.block.flags[index] & REMAINDER)
+      return "older than the trace: in no block that is known";
     return this.block.flags[index] & PREEXISTING ? `older than the trace: ${page.head.categories[this.block.category[index]]}` : "";
   }
 
   // What a line depends on, as one number.
   lineSource(index, stack) {
-    const older = this.block.flags[index] & PREEXISTING ? this.block.category[index] + 1 : 0;
-    return stack * (page.head.categories.length + 1) + older;
+    const flags = this.block.flags[index], categories = page.head.categories.length;
+    const older = flags & REMAINDER ? categories + 1 : flags & PREEXISTING ? this.block.category[index] + 1 : 0;
+    return stack * (categories + 2) + older;
   }
 
   // The task since when a block is there, -1: since before the trace.

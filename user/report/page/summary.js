@@ -89,7 +89,7 @@ function drawTiles() {
   if (device.outside_peak_bytes)
     tiles.push(tile("tile-outside", "Outside the allocator, at most", device.outside_peak_bytes, "libraries and runtimes"));
   if (device.older_bytes > device.older_known_bytes)
-    tiles.push(tile("tile-older", "Older than the trace", device.older_bytes, `${formatBytes(device.older_known_bytes)} of it in blocks of this report`));
+    tiles.push(tile("tile-older", "Older than the trace", device.older_bytes, `${formatBytes(device.older_known_bytes)} of it in blocks that are known`));
   if (timeline) {
     const persistent = persistentOf(timeline), peaks = peaksOf(timeline);
     tiles.push(tile("tile-persistent", "Persistent, alive at the end", persistent.bytes, `${plural(persistent.count, "block")} of ${formatCount(timeline.mine.length)}`));
@@ -115,7 +115,7 @@ function persistentOf(timeline) {
 }
 
 // The peaks by tasks, as readers of the memory CSV count them: over lifetimes, and as if each block went after its
-// last use (one that nothing used, after the task that made it).
+// last use (one that nothing used, after the task that made it). Of the remainder no use can be known.
 function peaksOf(timeline) {
   if (timeline.peaks)
     return timeline.peaks;
@@ -126,7 +126,8 @@ function peaksOf(timeline) {
     if (end !== Infinity)
       real[end] -= bytes;
     theory[start] += bytes;
-    theory[rank.lastUse[index] + 1] -= bytes;
+    if (!(rank.block.flags[index] & REMAINDER))
+      theory[rank.lastUse[index] + 1] -= bytes;
   }
   const highest = (changes) => {
     let sum = 0, peak = 0;
