@@ -310,6 +310,9 @@ def final_types():
     for owner in gc.get_objects():
         try:
             if isinstance(owner, torch.optim.Optimizer):
+                for parameter in (parameter for group in owner.param_groups for parameter in group["params"]):
+                    note(parameter, "Parameter")  # of scripted modules, which keep theirs in C++, too
+                    note(parameter.grad, "Gradient")
                 for state in owner.state.values():
                     for value in state.values():
                         note(value, "Optstate")

@@ -254,7 +254,7 @@ Test(outside, what_comes_before_the_first_operator_of_an_attached_thread_is_a_ro
 
 		define_stack(&trace, 7, FRAMES, 1);
 		trace.stack = 7;
-		allocate(&trace, 0, 0x100, 8); /* a number */
+		allocate(&trace, 0, 0x100, 16); /* a number */
 		allocate(&trace, 0, 0x1000, 4096);
 		redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 4000));
 		allocate(&trace, 0, 0x3000, 4096);

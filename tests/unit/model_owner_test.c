@@ -236,3 +236,49 @@ Test(owner, tells_a_parameter_from_another_leaf)
 	expect_block(rank, 1, CATEGORY_GRADIENT, "");
 	model_free(trace.model);
 }
+
+/* The same leaf, older than the trace, and the gradient that autograd stores for it. */
+static void expect_older_leaf(unsigned int holder, enum category leaf, enum category stored)
+{
+	struct trace trace = trace_new(false, false);
+	const struct rank *rank;
+
+	owner(&trace, OWNER_NONE, 0, 0, "");
+	if (holder)
+		owner(&trace, holder, 0x1000, 64, "global w in __main__");
+	make(&trace, OP_MM, 0x2000, 64);
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	rank = trace_finish(&trace);
+	cr_assert(eq(sz, arrlenu(rank->blocks), 2));
+	cr_expect(eq(int, rank->blocks[0].category, leaf));
+	cr_expect(eq(int, rank->blocks[1].category, stored));
+	model_free(trace.model);
+}
+
+Test(owner, of_an_older_leaf_decides_what_it_is)
+{
+	expect_older_leaf(OWNER_NONE, CATEGORY_PARAMETER, CATEGORY_GRADIENT);
+	expect_older_leaf(OWNER_PARAMETER, CATEGORY_PARAMETER, CATEGORY_GRADIENT);
+	expect_older_leaf(OWNER_VARIABLE, CATEGORY_OTHER, CATEGORY_ACTIVATION);
+}
+
+Test(owner, by_a_variable_is_not_the_optimizers_though_a_closure_uses_it_in_a_step)
+{
+	static const struct frame STEP[] = {
+		{"/usr/lib/python3/dist-packages/torch/optim/optimizer.py", "wrapper", 1, 9}};
+
+	for (int known = 0; known < 2; known++) {
+		struct trace trace = trace_new(false, false);
+		const struct rank *rank;
+
+		if (known)
+			owner(&trace, OWNER_VARIABLE, 0x1000, 64, "global inputs in __main__");
+		define_stack(&trace, STACK, STEP, 1);
+		trace.stack = STACK;
+		redispatch(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 64));
+		rank = trace_finish(&trace);
+		expect_block(
+			rank, 0, known ? CATEGORY_OTHER : CATEGORY_OPTSTATE, known ? "global inputs in __main__" : "");
+		model_free(trace.model);
+	}
+}

@@ -80,10 +80,15 @@ static void gradients_follow(struct passes *passes)
 	arrfree(leaves);
 }
 
-/* Autograd has gradients for any leaf; where it is known what Python holds, only those of parameters count. */
+/*
+ * Autograd has gradients for any leaf; where it is known what Python holds, only those of parameters count. One that is
+ * older than the trace may be what could not be read, unless something else was seen to hold it.
+ */
 static bool leaf_counts(const struct target_state *target, const struct allocation *leaf)
 {
-	return !target->result.owners_told || leaf->holder == OWNER_PARAMETER || (leaf->flags & ALLOCATION_PREEXISTING);
+	if (!target->result.owners_told || leaf->holder == OWNER_PARAMETER)
+		return true;
+	return (leaf->flags & ALLOCATION_PREEXISTING) && !leaf->holder;
 }
 
 static bool allocation_is_gradient(const struct target_state *target, const struct allocation *allocation)
@@ -428,7 +433,9 @@ static void rows_categorize(struct passes *passes)
 		if (!block)
 			continue;
 		block->category = (uint8_t)row_category(target, &target->allocations[i], block);
-		if (block->category == CATEGORY_OTHER && block_is_optimizers(rank, block, optimizer))
+		/* A closure runs inside the step of its optimizer: what variables hold is not the optimizer's. */
+		if (block->category == CATEGORY_OTHER && !target->allocations[i].holder &&
+			block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
 		if (block->category == CATEGORY_GRADIENT && !*block->owner)
 			block_name_by_leaf(target, &target->allocations[i], block);

@@ -48,6 +48,12 @@ struct known_object {
 	uint64_t value; /* type */
 };
 
+/* A module that was there when a running job was attached to, by the tree that it is in. */
+struct older_module {
+	uint64_t object, type;
+	char *name;
+};
+
 struct owner {
 	uint64_t time_ns; /* at which it was read */
 	struct tensor_argument storage;
@@ -60,6 +66,7 @@ struct target_objects {
 	struct known_object *modules;  /* stb_ds hash map: those that the capture has names of */
 	struct known_object *steppers; /* stb_ds hash map: optimizers, and what else has a method `step` */
 	struct known_object *others;   /* stb_ds hash map: what is no module although it is called like one */
+	struct older_module *older;    /* stb_ds: until they are needed */
 	struct python_heap heap;       /* count 0: not found */
 	bool heap_missed;              /* that was told */
 	struct owner *owners;          /* stb_ds: that wait */
@@ -136,6 +143,15 @@ static void module_found(void *context, uint64_t object, uint64_t type, const ch
 		inputs_add_root(walk->target, object, name);
 	capture_check(walk->session, walk->target,
 		capture_writer_module(walk->session->capture, walk->target->index, walk->time_ns, object, name));
+}
+
+static void module_remember(void *context, uint64_t object, uint64_t type, const char *name)
+{
+	struct walk_context *walk = context;
+	struct older_module module = {object, type, strdup(name)};
+
+	if (module.name)
+		arrput(walk->target->objects->older, module);
 }
 
 static void owner_found(void *context, enum owner_kind kind, const struct tensor_argument *storage,
@@ -234,8 +250,8 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 
 	if (!objects_are_there(target) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
-	/* Names of modules begin at those that are called, not at those that hold them. */
-	visitor.module = NULL;
+	/* Names of modules begin at those that are called, not at those that hold them, unless nobody saw the call. */
+	visitor.module = target->from_start || objects->walked ? NULL : module_remember;
 	/* What could not be read then may be readable now. */
 	hmfree(objects->others);
 	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap, python_runtime(target))
@@ -350,8 +366,41 @@ static bool object_is_known(struct known_object **objects, uint64_t object, uint
 	return at >= 0 && (*objects)[at].value == type;
 }
 
-/* A module was called. One whose name is not known is the root of a walk of its own. */
-static void module_meet(struct session *session, struct target *target, uint64_t object)
+static bool is_in_tree(const char *name, const char *root)
+{
+	size_t length = strcspn(root, ".");
+
+	return !strncmp(name, root, length) && (!name[length] || name[length] == '.');
+}
+
+static const struct older_module *older_find(const struct target_objects *objects, uint64_t object, uint64_t type)
+{
+	for (ptrdiff_t i = 0; i < arrlen(objects->older); i++)
+		if (objects->older[i].object == object && objects->older[i].type == type)
+			return &objects->older[i];
+	return NULL;
+}
+
+/*
+ * What is called first after an attach may be called by a backward pass (a checkpoint) whose forward pass nobody saw:
+ * then its name begins where that of its parameters does, as it will when the model is called again.
+ */
+static bool module_is_older(struct walk_context *context, uint64_t object, uint64_t type)
+{
+	struct target_objects *objects = context->target->objects;
+	const struct older_module *module = older_find(objects, object, type);
+
+	for (ptrdiff_t i = 0; module && i < arrlen(objects->older); i++)
+		if (is_in_tree(objects->older[i].name, module->name))
+			module_found(context, objects->older[i].object, objects->older[i].type, objects->older[i].name);
+	return module;
+}
+
+/*
+ * A module was called. One whose name is not known is the root of a walk of its own. `backward`: the engine of
+ * autograd is below its call.
+ */
+static void module_meet(struct session *session, struct target *target, uint64_t object, bool backward)
 {
 	struct target_objects *objects = target->objects;
 	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
@@ -361,7 +410,8 @@ static void module_meet(struct session *session, struct target *target, uint64_t
 	struct objects_walk *walk;
 
 	if (!type || object_is_known(&objects->modules, object, type) ||
-		object_is_known(&objects->others, object, type) || walk_begin(&context, &memory, &visitor, &walk))
+		object_is_known(&objects->others, object, type) ||
+		(backward && module_is_older(&context, object, type)) || walk_begin(&context, &memory, &visitor, &walk))
 		return;
 	if (objects_walk_modules(walk, object))
 		hmput(objects->others, object, type);
@@ -413,7 +463,7 @@ void objects_meet(struct session *session, struct target *target, const struct e
 		if (at < 0 || target->codes[at].value == CODE_PLAIN)
 			continue;
 		if (target->codes[at].value == CODE_MODULE_CALL)
-			module_meet(session, target, frame->self);
+			module_meet(session, target, frame->self, record->flags & EVENT_BACKWARD);
 		else
 			optimizer_meet(target, frame->self);
 	}
@@ -472,6 +522,9 @@ void objects_forget(struct target *target)
 	for (ptrdiff_t i = 0; i < arrlen(objects->owners); i++)
 		free(objects->owners[i].name);
 	arrfree(objects->owners);
+	for (ptrdiff_t i = 0; i < arrlen(objects->older); i++)
+		free(objects->older[i].name);
+	arrfree(objects->older);
 	hmfree(objects->modules);
 	hmfree(objects->steppers);
 	hmfree(objects->others);
