@@ -8,7 +8,11 @@ import sys
 import torch
 from torch import nn
 
-model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2, bias=False)))
+class Sharded:
+    """What fully_shard makes every module a subclass of too: its type's first base leads to no module."""
+
+
+model = type("Sequential", (Sharded, nn.Sequential), {})(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2, bias=False)))
 model.append(model[0]) if hasattr(model, "append") else model.add_module("3", model[0])
 optimizer = torch.optim.Adam(model[2].parameters())
 model[2](torch.ones(1, 4)).sum().backward()

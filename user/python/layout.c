@@ -34,7 +34,7 @@
 	.type = {.name = 24,                                                                                           \
 		.basic_size = 32,                                                                                      \
 		.flags = 168,                                                                                          \
-		.base = 256,                                                                                           \
+		.order = 344,                                                                                          \
 		.dict_offset = 288,                                                                                    \
 		.cached_keys = (cached_keys_at)},                                                                      \
 	.dict = {.keys = 32,                                                                                           \

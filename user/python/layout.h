@@ -90,7 +90,7 @@ struct python_layout {
 		uint32_t name;        /* tp_name, a char pointer */
 		uint32_t basic_size;  /* tp_basicsize */
 		uint32_t flags;       /* tp_flags */
-		uint32_t base;        /* tp_base */
+		uint32_t order;       /* tp_mro, a tuple of the type and all of its bases */
 		uint32_t dict_offset; /* tp_dictoffset */
 		uint32_t cached_keys; /* ht_cached_keys of heap types; 0: not needed */
 	} type;                       /* PyTypeObject, PyHeapTypeObject */

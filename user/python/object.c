@@ -89,16 +89,27 @@ void python_type_name(const struct python_memory *memory, uint64_t type, char na
 	free(valid);
 }
 
-bool python_type_derives(const struct python_memory *memory, uint64_t type, const char *name)
+static bool type_is_named(const struct python_memory *memory, uint64_t type, const char *name)
 {
 	char found[PYTHON_TYPE_NAME_MAX];
 
-	for (int count = 0; type && count < PYTHON_BASES_MAX; count++) {
-		python_type_name(memory, type, found);
-		if (!strcmp(found, name))
+	python_type_name(memory, type, found);
+	return !strcmp(found, name);
+}
+
+bool python_type_derives(const struct python_memory *memory, uint64_t type, const char *name)
+{
+	uint64_t order = type ? python_pointer(memory, type + memory->layout->type.order) : 0, bases[PYTHON_BASES_MAX];
+	uint64_t length = order ? python_pointer(memory, order + LIST_COUNT) : 0;
+
+	/* The order and not the chain of first bases: of several, each has its own. */
+	if (!length || length > PYTHON_BASES_MAX ||
+		!(type_flags(memory, python_type_of(memory, order)) & TYPE_IS_TUPLE) ||
+		python_memory_read(memory, order + memory->layout->tuple_objects, bases, length * sizeof(*bases)))
+		return false;
+	for (uint64_t i = 0; i < length; i++)
+		if (type_is_named(memory, bases[i], name))
 			return true;
-		type = python_pointer(memory, type + memory->layout->type.base);
-	}
 	return false;
 }
 

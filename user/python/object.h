@@ -15,7 +15,7 @@
 
 #define PYTHON_ITEMS_MAX (1u << 20) /* of one dictionary */
 #define PYTHON_TYPE_NAME_MAX 128    /* bytes with the NUL; longer ones are cut */
-#define PYTHON_BASES_MAX 64         /* from a type to object */
+#define PYTHON_BASES_MAX 64         /* of a type, with all of theirs */
 
 struct python_memory {
 	const struct python_layout *layout;

@@ -123,12 +123,26 @@ static enum object_class class_of(struct objects_walk *walk, uint64_t type)
 
 /* --- attributes ---------------------------------------------------------------- */
 
+/* A name is kept for good: it must say the same twice. */
+static char *text_read(struct python_memory *memory, uint64_t object)
+{
+	char *text = python_text(memory, object), *again = text ? python_text(memory, object) : NULL;
+
+	if (again && strcmp(text, again) == 0) {
+		free(again);
+		return text;
+	}
+	free(text);
+	free(again);
+	return NULL;
+}
+
 static const char *text_of(struct objects_walk *walk, uint64_t object)
 {
 	ptrdiff_t at = hmgeti(walk->texts, object);
 
 	if (at < 0) {
-		hmput(walk->texts, object, python_text(walk->memory, object));
+		hmput(walk->texts, object, text_read(walk->memory, object));
 		at = hmgeti(walk->texts, object);
 	}
 	return walk->texts[at].value;
