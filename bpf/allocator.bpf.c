@@ -59,13 +59,15 @@ static __noinline int allocation_send_with_stack(struct pt_regs *context, struct
 SEC("uprobe.multi")
 int memory_allocated(struct pt_regs *context)
 {
-	bool number = arch_register(context, 2) < STACK_BYTES_MIN;
+	bool number;
 	struct allocate_event record;
 	struct hit hit;
 	__u8 depth;
 
 	if (!hit_begin(&hit, context, bpf_get_attach_cookie(context)))
 		return 0;
+	number = arch_register(context, 2) < STACK_BYTES_MIN && !hit.thread->resizing;
+	hit.thread->resizing = 0;
 	depth = hit_depth(&hit, number);
 	if (!depth && !number && hit.settings->level == LEVEL_FULL)
 		return allocation_send_with_stack(context, &hit);
@@ -116,6 +118,8 @@ int storage_resized(struct pt_regs *context)
 	event_fill(&record.event, &hit, EVENT_RESIZE, sizeof(record), hit_depth(&hit, false));
 	storage_read(hit.settings, arch_register(context, 0), &record.before);
 	record.bytes_after = arch_register(context, 1);
+	/* What it allocates next is no number, however small, and its line is wanted. */
+	hit.thread->resizing = record.bytes_after != 0;
 	event_send(&hit, &record, sizeof(record));
 	return 0;
 }
