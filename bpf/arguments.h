@@ -12,7 +12,9 @@
 #define ILIST_UNBOXED 0 /* c10::IListRefTag */
 #define ILIST_BOXED 1
 #define IVALUE_SIZE 16  /* payload, tag */
+#define IVALUE_NONE 0   /* c10::IValue::Tag::None */
 #define IVALUE_TENSOR 1 /* c10::IValue::Tag::Tensor */
+#define BOXED_STACK 3   /* register of the stack, a std::vector<IValue> *, in a call of a boxed kernel */
 #define TENSORS_TOTAL_MAX 8192
 
 static __always_inline void tensor_append(struct hit *hit, __u64 tensor)
@@ -68,18 +70,37 @@ static __always_inline long boxed_list_find(struct hit *hit, __u64 address)
 	return 0;
 }
 
+/* One value of the stack that a boxed kernel is called with. */
+static __always_inline long boxed_find(struct pt_regs *context, struct hit *hit, __u32 place)
+{
+	struct arguments_state *state = &hit->thread->arguments;
+	__u64 end = 0, words[2] = {};
+
+	if (READ_USER(end, arch_register(context, BOXED_STACK) + sizeof(__u64)))
+		return -1;
+	state->address = end - (__u64)place * IVALUE_SIZE;
+	if (bpf_probe_read_user(words, sizeof(words), (void *)state->address))
+		return -1;
+	if ((__u32)words[1] == IVALUE_TENSOR)
+		return 0;
+	state->count = 0;
+	return (__u32)words[1] == IVALUE_NONE ? 0 : boxed_list_find(hit, state->address);
+}
+
 /* Where the elements of one argument are; count 0 for an empty optional. */
 static __always_inline long argument_find(
 	struct pt_regs *context, struct hit *hit, const struct hook_argument *argument)
 {
 	struct arguments_state *state = &hit->thread->arguments;
-	__u64 value = argument_word(context, hit, argument->place);
-	__u64 words[3] = {};
+	__u64 value, words[3] = {};
 	__u8 present = 0;
 
-	state->address = value;
 	state->count = 1;
 	state->stride = sizeof(__u64);
+	if (argument->kind == ARGUMENT_BOXED)
+		return boxed_find(context, hit, argument->place);
+	value = argument_word(context, hit, argument->place);
+	state->address = value;
 	switch (argument->kind) {
 	case ARGUMENT_TENSOR:
 		return 0;

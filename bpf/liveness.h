@@ -72,6 +72,20 @@ static __always_inline bool autograd_is_excluded(const struct hit *hit, __u64 ex
 }
 
 /*
+ * Python calls a boxed kernel, or code that is called for one instruction of it. While
+ * autograd is excluded around Python too, nothing else would tell that it has returned.
+ */
+static __noinline bool boxed_is_alive(struct hit *hit, const struct python_position *entered)
+{
+	__u64 holder = hit->thread->python_holder;
+	struct python_position now;
+
+	python_position_read(hit, &now);
+	hit->thread->python_holder = holder;
+	return now.frame == entered->frame && now.instruction == entered->instruction;
+}
+
+/*
  * Forget frames that ended; thread->frame_count then says how many are alive
  * (not returned: the verifier would follow each number on its own). `strict`:
  * the position of the Python code must agree even for a frame that was entered
@@ -86,6 +100,8 @@ static __noinline int frames_check(struct hit *hit, bool guarded, bool strict)
 		struct operator_frame *frame = &thread->frames[index];
 
 		if (index >= count || (frame->guarded && !guarded) || !call_is_alive(&frame->call, hit->stack_pointer))
+			break;
+		if (frame->boxed && !boxed_is_alive(hit, &frame->position))
 			break;
 		alive = index + 1;
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0)
 /*
  * Operators: hits at the entry of at::_ops::X::call, at that of
- * at::_ops::X::redispatch, or on call sites of the latter. A hit inside an
+ * at::_ops::X::redispatch, on call sites of the latter, or at the entry of a kernel
+ * that is called with its arguments on a stack. A hit inside an
  * operator that certainly runs leaves at once; any other becomes a record,
  * with its tensor arguments and its Python stack. Which of them are the
  * operators that ran is decided by the model.
@@ -172,6 +173,9 @@ static __always_inline bool hook_counts(struct hit *hit, const struct hook_descr
 		thread->known = 1;
 		thread->plain = hit->settings->plain;
 	}
+	/* Of both sets. */
+	if (description->hook == HOOK_BOXED)
+		return true;
 	if (thread->plain != hit->settings->plain && !(plain && description->hook == HOOK_REDISPATCH)) {
 		if (thread->frame_count)
 			frames_check(hit, guarded, true);
@@ -217,6 +221,16 @@ static __always_inline void factory_check(
 	thread->running = 0;
 }
 
+/* The thread's own position is that of the outermost operator. */
+static __noinline int position_keep(struct hit *hit, struct python_position *position)
+{
+	__u64 holder = hit->thread->python_holder;
+
+	python_position_read(hit, position);
+	hit->thread->python_holder = holder;
+	return 0;
+}
+
 static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	const struct hook_description *description, __u64 excluded, struct operator_frame *frame)
 {
@@ -224,6 +238,9 @@ static __always_inline void frame_fill(struct pt_regs *context, struct hit *hit,
 	frame->sealed = frame->guarded && (excluded & hit->settings->keys_inplace);
 	frame->leaf = !!(description->flags & HOOK_LEAF);
 	frame->fill = !!(description->flags & HOOK_FILL);
+	frame->boxed = description->hook == HOOK_BOXED;
+	if (frame->boxed)
+		position_keep(hit, &frame->position);
 	frame->stack = 0;
 	frame->call.place = hit->stack_pointer;
 	frame->call.word = 0;
@@ -285,7 +302,7 @@ int operator_hit(struct pt_regs *context)
 	frame = &thread->frames[depth];
 	frame_fill(context, &hit, description, excluded, frame);
 	thread->frame_count = depth + 1;
-	if (description->hook == HOOK_REDISPATCH)
+	if (description->hook != HOOK_CALL)
 		thread->running = depth + 1;
 	if (counted)
 		counted->records++;
@@ -344,7 +361,7 @@ int operator_invoked(struct pt_regs *context)
 	thread = hit.thread;
 	frames_forget(thread);
 	frame = &thread->frames[0];
-	frame->guarded = frame->sealed = frame->leaf = frame->fill = 0;
+	frame->guarded = frame->sealed = frame->leaf = frame->fill = frame->boxed = 0;
 	frame->call.place = hit.stack_pointer;
 	READ_USER(frame->call.word, frame->call.place);
 	record = RECORD_HEAD(thread, invoked_event);

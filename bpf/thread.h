@@ -22,6 +22,12 @@ struct call_frame {
 	__u64 word;  /* the return address */
 };
 
+/* Where the innermost Python frame of a thread stands. */
+struct python_position {
+	__u64 frame;
+	__u64 instruction;
+};
+
 struct operator_frame {
 	struct call_frame call;
 	__u64 stack;  /* identity of the Python stack at entry */
@@ -29,7 +35,9 @@ struct operator_frame {
 	__u8 sealed;  /* and the in-place level too */
 	__u8 leaf;    /* of a HOOK_LEAF */
 	__u8 fill;    /* of a HOOK_FILL */
-	__u8 reserved[4];
+	__u8 boxed;   /* of a HOOK_BOXED: alive only while Python stands where it stood */
+	__u8 reserved[3];
+	struct python_position position; /* of a boxed one */
 };
 
 /*
@@ -37,12 +45,6 @@ struct operator_frame {
  * once from below the innermost one, and usually holds all of them.
  */
 #define PYTHON_BLOCK_BYTES 2048
-
-/* Where the innermost Python frame of a thread stands. */
-struct python_position {
-	__u64 frame;
-	__u64 instruction;
-};
 
 /*
  * A record under construction. Heads of every kind end where the tail begins,
@@ -133,6 +135,7 @@ struct pending_communicator {
 struct thread_state {
 	__u8 known;        /* it was hit before */
 	__u8 plain;        /* it follows the plain set of hooks */
+	__u8 resizing;     /* a storage gets memory of another size */
 	__u8 device_known; /* `device` is what the thread selected */
 	__u8 device;
 	__u32 frame_count;             /* operator frames that were alive at the last hit */

@@ -53,6 +53,9 @@ enum operator_hook {
 	HOOK_CALL = 0,
 	/* at::_ops::X::redispatch or a call site of it with backend keys only: X runs. */
 	HOOK_REDISPATCH = 1,
+	/* The backend's kernel of X, called with its arguments on a stack of c10::IValue: X runs, whoever is around. */
+	HOOK_BOXED = 2,
+	OPERATOR_HOOKS,
 };
 
 enum event_flag {

@@ -30,9 +30,13 @@ enum argument_kind {
 	ARGUMENT_OPTIONAL_TENSOR = 3,      /* pointer to optional<Tensor> */
 	ARGUMENT_ITENSOR_LIST = 4,         /* pointer to IListRef<Tensor> */
 	ARGUMENT_OPTIONAL_TENSOR_LIST = 5, /* pointer to c10::List<optional<Tensor>> */
+	ARGUMENT_BOXED = 6,                /* c10::IValue of HOOK_BOXED: a tensor, a list of them, or none */
 };
 
-/* place: integer register 0..5 (rdi rsi rdx rcx r8 r9), or PLACE_STACK + word of the stack arguments. */
+/*
+ * place: integer register 0..5 (rdi rsi rdx rcx r8 r9), or PLACE_STACK + word of the stack arguments; of
+ * ARGUMENT_BOXED how many values before the end of the stack it is, from 1.
+ */
 #define PLACE_STACK 16
 
 struct hook_argument {

@@ -15,6 +15,9 @@ figures are those of compare.py, counted after that. What it undoes:
  conj    the mode sees the clone by which the fallback for conjugated tensors prepares
          an argument, inside the operator; in hdtrace it is that operator's
          Workspace. It goes, and what it read is read by the operator.
+ group   what a process group does for itself inside a collective, copies and scratch, on its
+         own threads too: for the mode that is the inside of one operator. A barrier of
+         it has a tensor that hdtrace, which sees the group's method, does not have.
  detach  the mode shows a detach for each saved variable that is unpacked, and
          hides those of nn.Parameter. They are no anchors of the alignment, and
          every index is counted without them. An hdtrace detach that the
@@ -68,11 +71,20 @@ PAIRS = (
     # reshape of 2.0 and later: _reshape_alias, or view where an argument is subclass-like (TensorShape.cpp): no row.
     Pair("aten.view.default", "aten._reshape_alias.default", ("forward", "recompute", "backward", "optimizer"), r"",
          "reshape"),
+    # Below autograd, as in the kernel of an operator, the mode is shown narrow, which is only made of slice: no row.
+    Pair("aten.narrow.default", "aten.slice.Tensor", ("forward", "backward"), r"/fsdp/", "narrow in a kernel"),
     # _embedding_bag_sparse_backward cuts offset2bag by resize_, or by narrow under a mode (EmbeddingBag.cpp): no row.
     Pair("aten.slice.Tensor", "aten.resize_.default", ("backward",), BACKWARD, "derivative of embedding_bag"),
 )
 PAIR_NAMES = {(pair.reference, pair.hdtrace) for pair in PAIRS}
 CANONICAL = {pair.reference: pair.hdtrace for pair in PAIRS}
+
+
+def canonical(name):
+    while name in CANONICAL:
+        name = CANONICAL[name]
+    return name
+
 
 # Resolves a conjugated argument inside the operator that stands next (ConjugateFallback.cpp).
 RESOLVING = "aten.clone.default"
@@ -90,6 +102,16 @@ INNER = {
     "aten.logical_and.out": "aten.logical_and_.default",
     "aten.add.out": "aten.add_.Tensor",
 }
+
+# What process groups do with tensors inside a collective, beside sending them (ProcessGroupGloo.cpp, ProcessGroupNCCL.cpp).
+GROUP_INNER = {f"aten.{name}" for name in (
+    "empty.memory_format", "empty_strided.default", "empty_like.default", "clone.default", "copy_.default", "view.default",
+    "split.Tensor", "slice.Tensor", "select.int", "as_strided.default", "div_.Scalar", "div_.Tensor", "detach.default",
+    "is_same_size.default", "_reshape_alias.default", "reshape.default", "zeros.default", "zero_.default", "fill_.Scalar")}
+BARRIER = "c10d.barrier.default"
+
+# Tasks that the reference cannot have, since the mode is off there: (name, file).
+HIDDEN = (("aten.record_stream.default", r"/torch/distributed/fsdp/_common_utils\.py$"),)
 
 EXACT = {name: (100, 100) for name in BOUNDS} | {"extra_tasks": (0, 0), "extra": (0, 0), "peak": (1, 1)}
 
@@ -138,6 +160,8 @@ class Report:
 
     def __init__(self, folder, rank, hooks=False):
         tasks = [task for task in read_csv(folder, rank, "tasks") if task["task_name"] != "initialization"]
+        self.barriers = {place_of(task) for task in tasks if task["node_name"] == BARRIER}
+        tasks = [task for task in tasks if task["node_name"] != BARRIER]
         self.detaches = [task for task in tasks if task["node_name"] in UNALIGNED_NODES and not hooks]
         self.tasks = without_inner(tasks) if hooks else \
             [task for task in tasks if task["node_name"] not in UNALIGNED_NODES]
@@ -167,6 +191,13 @@ class Report:
             row.users = sorted({place + 1 if user == place else user for user in row.users})
         self.renumber([other for other in range(len(self.tasks)) if other != place])
         del self.tasks[place], self.indices[place]
+
+    def drop(self, places):
+        """Take tasks out, with the rows that they make."""
+        self.rows = [row for row in self.rows if row.start not in places]
+        self.renumber([place for place in range(len(self.tasks)) if place not in places])
+        self.tasks = [task for place, task in enumerate(self.tasks) if place not in places]
+        self.indices = [index for place, index in enumerate(self.indices) if place not in places]
 
     def detaches_before(self, places):
         """Number of aligned tasks -> detach tasks that stand there."""
@@ -210,8 +241,8 @@ def worked_on(row, want, got):
 
 
 def align_tasks(want, got, hooks):
-    names = {} if hooks else CANONICAL
-    return align(*([names.get(task["node_name"], task["node_name"]) for task in side.tasks] for side in (want, got)))
+    return align(*([task["node_name"] if hooks else canonical(task["node_name"]) for task in side.tasks]
+                   for side in (want, got)))
 
 
 def undo_fallbacks(want, got, aligned):
@@ -222,6 +253,28 @@ def undo_fallbacks(want, got, aligned):
         if want.tasks[place]["node_name"] == RESOLVING and len(made) == 1 and made[0].users == [place + 1] \
                 and made[0].end == place + 2 and (counterpart.get(place + 1), made[0].size) in got.scratch:
             want.fold(place)
+
+
+def group_inner(tasks, barriers):
+    """Places of the tasks that may be the inside of a collective: behind it at its place, or where no Python is."""
+    collectives = {}
+    for place, task in enumerate(tasks):
+        behind = collectives.get(task["thread_id"])
+        if task["node_name"].startswith("c10d."):
+            collectives[task["thread_id"]] = task
+        elif task["node_name"] not in GROUP_INNER:
+            collectives.pop(task["thread_id"], None)
+        elif not task["file_name"] or place_of(task) in barriers or (
+                behind and all(behind[field] == task[field] for field in ("task_name", "file_name"))):
+            yield place
+
+
+def undo_groups(want, got, aligned):
+    """Drop what the reference does not have of the inside of collectives, and what is hidden from the mode."""
+    found = {j for _, j in aligned}
+    hidden = {place for place, task in enumerate(got.tasks) if any(
+        task["node_name"] == name and re.search(file, task["file_name"]) for name, file in HIDDEN)}
+    got.drop((set(group_inner(got.tasks, want.barriers)) | hidden) - found)
 
 
 def undo_pairs(want, got, aligned):
@@ -335,6 +388,7 @@ def compare_exactly(reference, hdtrace, rank="0", reference_rank=None, hooks=Fal
         raise ValueError(f"{reference}: the reference's report is empty")
     if not hooks:
         undo_fallbacks(want, got, align_tasks(want, got, hooks))
+        undo_groups(want, got, align_tasks(want, got, hooks))
     aligned = align_tasks(want, got, hooks)
     want.renumber([i for i, _ in aligned])
     got.renumber([j for _, j in aligned])

@@ -48,6 +48,12 @@ RESIZE_NODE = "torch.UntypedStorage.resize_"
 # Frames that exist only because this tracer runs, and those that no report shows: by end of file name.
 OWN_FILES = ("/runpy.py", "/torch/utils/_python_dispatch.py", "/torch/_compile.py", "/torch/_dynamo/eval_frame.py")
 
+# Namespaces of custom operators whose kernels call others, which are what runs.
+MADE_OF_OTHERS = ("fsdp",)
+
+# How they are entered again from here.
+REDISPATCH = getattr(getattr(torch._ops.OpOverload, "redispatch", None), "__code__", None)
+
 
 # --- what a moment looks like -------------------------------------------------
 
@@ -68,7 +74,7 @@ def strided_parts(tensor):
 
 
 def is_on(device, tensor):
-    """Whether a tensor is on a device; a device without an index stands for all of its kind."""
+    """Whether a tensor or storage is on a device; a device without an index stands for all of its kind."""
     return tensor.device.type == device.type and device.index in (None, tensor.device.index)
 
 
@@ -81,6 +87,8 @@ def storages_of(values, device):
         try:
             for part in strided_parts(value):
                 storage = untyped_storage(part)
+                if not is_on(device, storage):
+                    continue  # a tensor that only says so (FakeTensor): it has no memory
                 found[storage._cdata] = (storage, storage.nbytes())
         except (NotImplementedError, RuntimeError):
             continue
@@ -110,7 +118,7 @@ class ModuleNames:
 
 
 def is_own_frame(code):
-    return (code.co_filename == __file__ or code.co_filename.startswith("<frozen")
+    return (code.co_filename == __file__ or code is REDISPATCH or code.co_filename.startswith("<frozen")
             or code.co_filename.endswith(OWN_FILES))
 
 
@@ -278,6 +286,12 @@ class Tracer(TorchDispatchMode):
         self.recorder = recorder
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented  # such a class calls operators of its own, which come here again
+        if str(func).split(".")[0] in MADE_OF_OTHERS:
+            backend = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, self.recorder.device.type.upper()))
+            with self:
+                return func.redispatch(backend, *args, **(kwargs or {}))
         return self.recorder.operator(func, args, kwargs or {})
 
 

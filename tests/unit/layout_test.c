@@ -101,6 +101,25 @@ Test(derive, nodes_of_2_14)
 	nodes_check("latest", 14, 16, 0x178);
 }
 
+/* A variable that the loader fills with zeros; dispatcher_read finds the operators there in the end-to-end tests. */
+static void dispatcher_check(const char *root)
+{
+	struct elf_file *torch_cpu = library_open(root, "libtorch_cpu");
+	uint64_t address = torch_derive_dispatcher(torch_cpu);
+	struct elf_range variables;
+
+	cr_assert_eq(elf_file_section(torch_cpu, ".bss", &variables), 0);
+	cr_expect(address >= variables.address && address < variables.address + variables.size);
+	elf_file_close(torch_cpu);
+}
+
+Test(derive, dispatcher_of_each_version)
+{
+	dispatcher_check("");
+	dispatcher_check("cuda");
+	dispatcher_check("latest");
+}
+
 /* A function that is not as expected gives nothing, rather than something. */
 Test(derive, nothing_from_a_library_without_the_functions)
 {
@@ -118,6 +137,7 @@ Test(derive, nothing_from_a_library_without_the_functions)
 	cr_assert_eq(derived.tensor_storage | derived.accumulate_variable, 0);
 	torch_derive_nodes(file, &nodes);
 	cr_assert_eq(nodes.counter.got | nodes.thread.got | nodes.sequence_offset | nodes.thread_offset, 0);
+	cr_assert_eq(torch_derive_dispatcher(file), 0);
 	elf_file_close(file);
 	close(fd);
 }

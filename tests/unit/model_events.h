@@ -150,6 +150,12 @@ static inline void redispatch(struct trace *trace, uint8_t depth, uint16_t opera
 	trace_operator(trace, HOOK_REDISPATCH, depth, operator_, arguments);
 }
 
+/* The same of a kernel that is called with its arguments on a stack. */
+static inline void boxed(struct trace *trace, uint8_t depth, uint16_t operator_, const uint64_t *arguments)
+{
+	trace_operator(trace, HOOK_BOXED, depth, operator_, arguments);
+}
+
 static inline void call(struct trace *trace, uint8_t depth, uint16_t operator_, const uint64_t *arguments)
 {
 	trace_operator(trace, HOOK_CALL, depth, operator_, arguments);

@@ -165,6 +165,39 @@ Test(redispatch, leaves_an_operator_after_it_in_the_same_call_alone)
 	expect_runs(&trace, "aten.mm.default aten.view.default");
 }
 
+Test(boxed, takes_the_place_of_the_call_of_the_same_operator)
+{
+	struct trace trace = trace_new(true, false);
+
+	call(&trace, 0, OP_MM, ARGUMENTS(0x1000, 64));
+	boxed(&trace, 1, OP_MM, ARGUMENTS(0x1000, 64));
+	boxed(&trace, 0, OP_RELU, ARGUMENTS(0x1000, 64));
+	expect_runs(&trace, "aten.mm.default aten.relu.default");
+}
+
+/* A class of tensors answers a call by other operators: these ran, also where autograd is excluded all along. */
+Test(boxed, ran_where_the_call_around_it_only_led_there)
+{
+	struct trace trace = trace_new(true, false);
+
+	call_guarded(&trace, 0, OP_MM, NO_ARGUMENTS);
+	trace.flags = 0;
+	boxed(&trace, 1, OP_VIEW, ARGUMENTS(0x1000, 64));
+	redispatch(&trace, 2, OP_CLONE, NO_ARGUMENTS);
+	boxed(&trace, 1, OP_RELU, ARGUMENTS(0x1000, 64));
+	call(&trace, 0, OP_SUM, ARGUMENTS(0x1000, 64));
+	expect_runs(&trace, "aten.view.default aten.relu.default aten.sum.default");
+}
+
+Test(boxed, is_part_of_an_operator_that_runs)
+{
+	struct trace trace = trace_new(true, false);
+
+	redispatch(&trace, 0, OP_MM, NO_ARGUMENTS);
+	boxed(&trace, 1, OP_CLONE, NO_ARGUMENTS);
+	expect_runs(&trace, "aten.mm.default");
+}
+
 Test(nested, arguments_are_not_uses)
 {
 	struct trace trace = trace_new(true, false);

@@ -13,6 +13,8 @@
  *   ran when it ends without either, when it was entered with autograd
  *   excluded, and when an operator came inside it with autograd excluded,
  *   which then is part of it.
+ * - A boxed kernel runs as a redispatch does. But no kernel of C++ calls another's boxed
+ *   one: Python is between it and the call around it, which led there.
  * - What a dropped run did belongs to the redispatch, else to the frame around.
  * - An operator inside which an exception is thrown did not run, unless it goes
  *   on to allocate: then it caught the exception itself.
@@ -83,7 +85,7 @@ static void candidate_end(struct target_state *target, struct thread *thread, co
 
 	if (target->runs[frame->run].state != RUN_OPEN)
 		return;
-	if (frame->runs || !frame->unguarded || !frame->has_operators)
+	if (!frame->led_elsewhere && (frame->runs || !frame->unguarded || !frame->has_operators))
 		target->runs[frame->run].state = RUN_RAN;
 	else
 		run_drop(target, frame->run, around ? thread->frames[around - 1].run : NONE);
@@ -189,7 +191,8 @@ static struct operator_frame *frame_of_call(
  * The frame of a running operator that this one is part of, or NULL: it stands
  * on its own. Notes at an open candidate around it what it says about that one.
  */
-static struct operator_frame *frame_containing(const struct target_state *target, struct thread *thread, bool unguarded)
+static struct operator_frame *frame_containing(
+	const struct target_state *target, struct thread *thread, uint8_t hook, bool unguarded)
 {
 	struct operator_frame *frame = frame_innermost(thread, FRAME_RUNNING);
 
@@ -198,8 +201,9 @@ static struct operator_frame *frame_containing(const struct target_state *target
 	frame = frame_innermost(thread, FRAME_CANDIDATE);
 	if (!frame || target->runs[frame->run].state != RUN_OPEN)
 		return NULL;
-	if (unguarded) {
+	if (unguarded || hook == HOOK_BOXED) {
 		frame->has_operators = true;
+		frame->led_elsewhere |= hook == HOOK_BOXED;
 		return NULL;
 	}
 	frame->runs = true;
@@ -256,12 +260,12 @@ static uint32_t operator_start(struct target_state *target, struct thread *threa
 	struct operator_frame frame = {
 		.operator_ = event->event.operator_,
 		.unguarded = event->event.flags & EVENT_UNGUARDED,
-		.kind = event->hook == HOOK_REDISPATCH ? FRAME_RUNNING : FRAME_CANDIDATE,
+		.kind = event->hook == HOOK_CALL ? FRAME_CANDIDATE : FRAME_RUNNING,
 	};
 	struct operator_frame *call = NULL;
 	uint32_t stack = stack_find(target, event->stack);
 
-	if (event->hook == HOOK_REDISPATCH)
+	if (event->hook != HOOK_CALL)
 		call = frame_of_call(target, thread, event->event.operator_);
 	target->steps += step_follow(&thread->place, &target->stacks[stack], event->event.flags);
 	frame.run = run_add(target, &event->event, SOURCE_OPERATOR, event->stack);
@@ -282,7 +286,7 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 	const struct tensor_argument *tensors = (const void *)(event + 1);
 	struct thread *thread = thread_find(target, event->event.thread_id);
 	const struct operator_frame *around = NULL;
-	bool redispatch = event->hook == HOOK_REDISPATCH;
+	bool runs = event->hook != HOOK_CALL;
 
 	if (!thread)
 		return -ENOMEM;
@@ -294,9 +298,8 @@ int operator_enter(struct target_state *target, const struct operator_event *eve
 	thread_trim(target, thread, event->event.depth);
 	thread_pad(thread, event->event.depth);
 
-	if (frame_innermost(thread, FRAME_RUNNING) || !redispatch ||
-		!frame_of_call(target, thread, event->event.operator_))
-		around = frame_containing(target, thread, event->event.flags & EVENT_UNGUARDED);
+	if (frame_innermost(thread, FRAME_RUNNING) || !runs || !frame_of_call(target, thread, event->event.operator_))
+		around = frame_containing(target, thread, event->hook, event->event.flags & EVENT_UNGUARDED);
 	if (around) {
 		struct operator_frame nested = {.run = around->run, .kind = FRAME_NESTED};
 

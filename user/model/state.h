@@ -154,6 +154,7 @@ struct operator_frame {
 	bool unguarded;     /* autograd was not excluded when it was entered */
 	bool runs;          /* a nested operator with autograd excluded proved that its kernel runs */
 	bool has_operators; /* operators of their own came inside */
+	bool led_elsewhere; /* one of them boxed: a class of tensors answered the call by others */
 	bool threw;         /* an exception was thrown inside, and nothing was allocated since */
 };
 

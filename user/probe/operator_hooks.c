@@ -122,6 +122,9 @@ static struct hook_description description_of(
 		}
 		description.arguments[slot].kind = arguments->slots[slot].kind;
 		description.arguments[slot].place = arguments->slots[slot].place;
+		if (hook == HOOK_BOXED)
+			description.arguments[slot] = (struct hook_argument){
+				ARGUMENT_BOXED, (uint8_t)(arguments->argument_count - arguments->slots[slot].argument)};
 		description.argument_count++;
 	}
 	return description;
@@ -321,6 +324,21 @@ static int names_take(struct library_plan *plan, const struct torch_operators *o
 	return 0;
 }
 
+/* What is only made of others has no kernel of its own; it gets a description without a hook. */
+static void boxed_describe(struct hooks_builder *builder)
+{
+	for (size_t index = 0; index < builder->operators->count; index++) {
+		const struct torch_operator *operator_ = &builder->operators->operators[index];
+		const struct torch_function *function =
+			operator_->call.address ? &operator_->call : &operator_->redispatch;
+		struct hook_description description = description_of(builder, index, function, HOOK_BOXED);
+
+		if (operator_->flags & TORCH_COMPOSITE)
+			description.hook = HOOK_CALL;
+		arrput(builder->plan->boxed, description);
+	}
+}
+
 static void slow_find(struct hooks_builder *builder)
 {
 	if (builder->slow)
@@ -366,6 +384,7 @@ int operator_hooks_plan(struct library_plan *plan)
 	plan->torch->optional_value = operators->layout == OPTIONAL_STD ? 0 : sizeof(uint64_t);
 	plan->torch->optional_flag = operators->layout == OPTIONAL_STD ? sizeof(uint64_t) : 0;
 	error = operators->count > EXTRA_NAMES_FIRST ? -EFBIG : names_take(plan, operators);
+	boxed_describe(&builder);
 	if (!error && !sparse_set_make(&builder)) {
 		plan_find(plan, true, false, NULL, "%zu operators, %td sparse hooks", operators->count,
 			arrlen(builder.set->hooks));

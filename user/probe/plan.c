@@ -28,6 +28,7 @@
 #define BUCKET_SYMBOL "_ZN4c10d7Reducer17all_reduce_bucketE"
 #define KEYS_SYMBOL "_ZN3c104impl26raw_local_dispatch_key_setE"
 #define UNDEFINED_TENSOR_SYMBOL "_ZN3c1019UndefinedTensorImpl10_singletonE"
+#define TENSOR_CLASS_SYMBOL "THPVariableClass"
 #define COPY_SLICES_SYMBOL "_ZTVN5torch8autograd10CopySlicesE"
 #define CLASS_TABLE_HEAD 16 /* Itanium C++ ABI: objects point behind the offset to top and the type */
 #define UNDEFINED_TABLE_SYMBOL "_ZTVN3c1019UndefinedTensorImplE"
@@ -575,6 +576,7 @@ static int torch_plan(struct library_plan *torch_cpu, const struct library_plan 
 		plan_find(torch_cpu, false, false, "a few operators may be mistaken for parts of others",
 			"the thread's dispatch keys cannot be found");
 	nodes_plan(torch_cpu);
+	torch_cpu->dispatcher = torch_derive_dispatcher(torch_cpu->elf);
 	error = operator_hooks_plan(torch_cpu);
 	if (error == -ENOENT) {
 		plan_find(torch_cpu, false, true, "nothing can be told about operators", "no at::_ops functions");
@@ -637,6 +639,8 @@ int library_plan_make(int fd, enum library_role role, struct library_plan *plan)
 	}
 	if (role == LIBRARY_C10)
 		c10_plan(plan);
+	else if (role == LIBRARY_TORCH_PYTHON)
+		plan->tensor_class = object_address(plan->elf, TENSOR_CLASS_SYMBOL);
 	else if (role == LIBRARY_PYTHON)
 		error = python_plan(plan);
 	return error ? error : catalogue_plan(plan);
@@ -655,6 +659,7 @@ void library_plan_free(struct library_plan *plan)
 		free(plan->operator_names[index]);
 	arrfree(plan->operator_names);
 	arrfree(plan->operator_flags);
+	arrfree(plan->boxed);
 	for (int set = 0; set < HOOK_SETS; set++) {
 		arrfree(plan->sets[set].hooks);
 		arrfree(plan->sets[set].offsets);

@@ -39,8 +39,11 @@ struct plan_finding {
 	char *remedy; /* what does not work and what to do; NULL when good */
 };
 
-/* Hooks of operators: at every entry, or only at the last call site before the backend. */
-enum hook_set_kind { HOOK_SET_PLAIN, HOOK_SET_SPARSE, HOOK_SETS };
+/*
+ * Hooks of operators: at every entry, or only at the last call site before the backend;
+ * besides, at the kernels of the backends that are called with arguments on a stack.
+ */
+enum hook_set_kind { HOOK_SET_PLAIN, HOOK_SET_SPARSE, HOOK_SET_BOXED, HOOK_SETS };
 
 /* stb_ds arrays; offsets[i] is where hooks[i] goes, in the file. */
 struct hook_set {
@@ -58,7 +61,8 @@ struct library_plan {
 
 	struct plan_point *points; /* stb_ds: hooks of the catalogue */
 
-	struct hook_set sets[HOOK_SETS]; /* sparse: empty where it does not fit; plain: by plain_hooks_plan */
+	struct hook_set sets[HOOK_SETS]; /* sparse: empty where it does not fit; others: by their own functions */
+	struct hook_description *boxed;  /* stb_ds: one an operator, as HOOK_SET_BOXED is to have it */
 	char **operator_names;           /* stb_ds */
 	uint32_t *operator_flags;        /* stb_ds: enum operator_flag */
 
@@ -67,9 +71,11 @@ struct library_plan {
 	struct python_layout *python;     /* NULL: unknown version */
 	uint64_t keys_got;                /* address in the file, 0: not found */
 	struct torch_nodes nodes;         /* all 0: unknown */
+	uint64_t dispatcher;              /* address in the file of the one c10::Dispatcher, 0: not found */
 	uint64_t copy_slices;             /* address in the file of the class's table of functions, 0: not found */
 	uint64_t undefined_tensor;        /* of libc10, addresses in the file, 0: not found: torch/live.h */
 	uint64_t undefined_table;
+	uint64_t tensor_class;            /* of libtorch_python: null until it has been initialized; 0: not found */
 	uint64_t python_runtime;          /* address of _PyRuntime in the file, 0: not found */
 	struct python_types python_types; /* addresses in the file */
 

@@ -15,12 +15,17 @@
 
 #define INFERENCE_WORD "inference_mode"
 
-struct planned_library *torch_of(struct session *session, const struct target *target)
+struct planned_library *library_of(struct session *session, const struct target *target, enum library_role role)
 {
-	for (ptrdiff_t index = 0; index < arrlen(session->libraries); index++)
-		if (session->libraries[index].plan == target->libraries[LIBRARY_TORCH_CPU])
+	for (ptrdiff_t index = 0; target->libraries[role] && index < arrlen(session->libraries); index++)
+		if (session->libraries[index].plan == target->libraries[role])
 			return &session->libraries[index];
 	return NULL;
+}
+
+struct planned_library *torch_of(struct session *session, const struct target *target)
+{
+	return library_of(session, target, LIBRARY_TORCH_CPU);
 }
 
 static int hook_set_use(struct session *session, struct target *target, enum hook_set_kind set)
@@ -48,7 +53,7 @@ int hook_set_choose(struct session *session, struct target *target)
 	return hook_set_use(session, target, plain ? HOOK_SET_PLAIN : HOOK_SET_SPARSE);
 }
 
-static int target_memory_read(void *context, uint64_t address, void *buffer, size_t length)
+int target_memory_read(void *context, uint64_t address, void *buffer, size_t length)
 {
 	const struct target *target = context;
 
@@ -84,23 +89,24 @@ bool target_torch_check(struct session *session, struct target *target)
 	return false;
 }
 
-int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
+int hook_set_probe(struct session *session, struct target *target, const struct mapped_file *file,
+	enum library_role role, enum hook_set_kind kind)
 {
-	struct planned_library *library = torch_of(session, target);
-	const struct hook_set *set = &library->plan->sets[target->hook_set];
+	struct planned_library *library = library_of(session, target, role);
+	const struct hook_set *set = &library->plan->sets[kind];
 	size_t count = arrlenu(set->hooks), used = 0;
 	uint64_t *cookies, *offsets;
 	int *first, link;
 
-	if (!count || target->torch_refused || session->options->blocks_only)
-		return 0;
-	first = &library->first_hook[target->hook_set];
+	if (!count)
+		return -ENOENT;
+	first = &library->first_hook[kind];
 	if (*first < 0)
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);
 	if (*first == -ENOSPC && session->options->stay) {
 		libraries_reclaim(session);
-		library = torch_of(session, target);
-		first = &library->first_hook[target->hook_set];
+		library = library_of(session, target, role);
+		first = &library->first_hook[kind];
 		*first = tracer_hooks_add(session->tracer, set->hooks, count);
 	}
 	if (*first < 0)
@@ -117,6 +123,17 @@ int operators_probe(struct session *session, struct target *target, const struct
 	}
 	link = probes_set(session, target, file, PROGRAM_OPERATOR, offsets, cookies, used);
 	free(cookies);
+	return link;
+}
+
+int operators_probe(struct session *session, struct target *target, const struct mapped_file *file)
+{
+	const struct library_plan *plan = target->libraries[LIBRARY_TORCH_CPU];
+	int link;
+
+	if (!arrlen(plan->sets[target->hook_set].hooks) || target->torch_refused || session->options->blocks_only)
+		return 0;
+	link = hook_set_probe(session, target, file, LIBRARY_TORCH_CPU, target->hook_set);
 	if (link < 0)
 		return link;
 	target->operator_link = link;

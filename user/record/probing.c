@@ -80,7 +80,7 @@ static int library_plan_new(struct session *session, int fd, enum library_role r
 static int library_plan_of(struct session *session, pid_t pid, const struct mapped_file *file, enum library_role role,
 	struct planned_library **found)
 {
-	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1}};
+	struct planned_library library = {.device = file->device, .inode = file->inode, .first_hook = {-1, -1, -1}};
 	struct stat status;
 	int fd = mapped_file_open(pid, file), error;
 
@@ -380,6 +380,8 @@ static int target_probe(struct session *session, struct target *target, const st
 		error = target_describe(session, target);
 	if (!error)
 		error = libraries_probe(session, target, files);
+	if (!error && !target->from_start)
+		boxed_probe(session, target);
 	target->settings.ready = true;
 	if (!error)
 		error = tracer_target_set(session->tracer, target->index, &target->settings);
@@ -414,7 +416,11 @@ static int target_probe_more(struct session *session, struct target *target, con
 	error = tracer_target_set(session->tracer, target->index, &target->settings);
 	if (!error)
 		error = target_describe(session, target);
-	return error ? error : libraries_probe(session, target, files);
+	if (!error)
+		error = libraries_probe(session, target, files);
+	if (!error && target->torch_checked)
+		boxed_probe(session, target);
+	return error;
 }
 
 static bool is_plan_of(const struct session *session, const struct library_plan *plan, const struct mapped_file *file)

@@ -152,8 +152,11 @@ static void record_handle(void *context, const struct event *record, size_t size
 		return;
 	}
 	/* One of the first: a started job loads PyTorch after its probes are set. */
-	if (record->kind == EVENT_OPERATOR && !target_torch_check(session, target))
-		return;
+	if (record->kind == EVENT_OPERATOR) {
+		if (!target_torch_check(session, target))
+			return;
+		boxed_probe(session, target);
+	}
 	if (record->kind == EVENT_INVOKED)
 		record = invoked_translate(session, target, (const void *)record, &translated);
 	else if (record->kind == EVENT_LIBRARY_COLLECTIVE)
@@ -587,6 +590,7 @@ static void objects_read_on(struct session *session, uint64_t read_ns)
 {
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
 		owners_keep(session, session->targets[index], read_ns);
+		boxed_probe_started(session, session->targets[index]);
 		objects_follow(session, session->targets[index]);
 	}
 }

@@ -98,6 +98,7 @@ struct target {
 	bool torch_checked; /* PyTorch was looked at in the process */
 	bool torch_refused; /* it is not as its files say: no operators */
 	bool probed[LIBRARY_ROLES];
+	bool boxed_probed[LIBRARY_ROLES]; /* kernels with arguments on a stack, in that library */
 	int return_probes;
 	int operator_link; /* of tracer_attach */
 	enum hook_set_kind hook_set;
@@ -332,7 +333,8 @@ bool program_is_of_host(enum program_kind program);
 void statistics_tell(const struct session *session);
 
 /* hooks.c: the sparse or the plain set of operator hooks, and the change to the latter. */
-/* The planned library behind a target's libtorch_cpu. */
+/* The planned library behind one of a target's, and behind its libtorch_cpu; NULL: it has none. */
+struct planned_library *library_of(struct session *session, const struct target *target, enum library_role role);
 struct planned_library *torch_of(struct session *session, const struct target *target);
 int hook_set_choose(struct session *session, struct target *target);
 /*
@@ -340,8 +342,19 @@ int hook_set_choose(struct session *session, struct target *target);
  * files say, that is told, and operators are not followed; returns whether it is.
  */
 bool target_torch_check(struct session *session, struct target *target);
+/* Probe a set of hooks of one of the target's libraries, which is mapped there. Returns the link or a negative errno.
+ */
+int hook_set_probe(struct session *session, struct target *target, const struct mapped_file *file,
+	enum library_role role, enum hook_set_kind kind);
 int operators_probe(struct session *session, struct target *target, const struct mapped_file *file);
 /* Inference mode began at that time: only the plain set of hooks sees its operators. */
 void target_use_plain(struct session *session, struct target *target, uint64_t since_ns);
+/* Reads a target's memory; `context` is the target. */
+int target_memory_read(void *context, uint64_t address, void *buffer, size_t length);
+
+/* boxed.c: kernels that are called with their arguments on a stack, once PyTorch is loaded and checked. */
+void boxed_probe(struct session *session, struct target *target);
+/* The same of one that is loading PyTorch, as soon as its binding has been initialized, behind all other libraries. */
+void boxed_probe_started(struct session *session, struct target *target);
 
 #endif

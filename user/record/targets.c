@@ -286,7 +286,7 @@ void target_forget_image(struct session *session, struct target *target)
 		target->libraries[role] = NULL;
 		free(target->library_paths[role]);
 		target->library_paths[role] = NULL;
-		target->probed[role] = false;
+		target->probed[role] = target->boxed_probed[role] = false;
 	}
 	target->torch_ready = false;
 	target->torch_checked = target->torch_refused = false;

@@ -240,7 +240,8 @@ static int argument_add(struct signature *out, struct span type, enum optional_l
 		return 0;
 	if (out->slot_count == SIGNATURE_SLOTS_MAX)
 		return -E2BIG;
-	out->slots[out->slot_count++] = (struct argument_slot){kind, (uint8_t)place};
+	out->slots[out->slot_count++] =
+		(struct argument_slot){kind, (uint8_t)place, (uint8_t)(out->argument_count - 1)};
 	return 0;
 }
 

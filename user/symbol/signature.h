@@ -21,8 +21,9 @@
 #define PLACE_NONE 255
 
 struct argument_slot {
-	uint8_t kind;  /* enum argument_kind */
-	uint8_t place; /* a list's count is in the place after it */
+	uint8_t kind;     /* enum argument_kind */
+	uint8_t place;    /* a list's count is in the place after it */
+	uint8_t argument; /* which one it is, from 0, a key set included */
 };
 
 /*

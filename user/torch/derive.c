@@ -12,6 +12,9 @@
  * what RecordFunction::currentThreadId returns in Node::thread_id_; the number
  * of the node stands three words before (torch/csrc/autograd/function.h).
  *
+ * Dispatcher::realSingleton returns the address of its static variable, the first
+ * that it computes relative to itself.
+ *
  * Functions that return a variable of the thread ask __tls_get_addr for it, with
  * a pair of words of the library's global offset table, and may add an offset.
  */
@@ -30,6 +33,7 @@
 #define IS_INCLUDED "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE"
 #define IS_EXCLUDED "_ZN3c104impl31tls_is_dispatch_keyset_excludedENS_14DispatchKeySetE"
 #define ACCUMULATE_MAKE "_ZN5torch8autograd14AccumulateGradC1EN2at6TensorE"
+#define DISPATCHER "_ZN3c1010Dispatcher13realSingletonEv"
 #define SEQUENCE_PEEK "_ZN2at15sequence_number4peekEv"
 #define THREAD_NUMBER "_ZN2at14RecordFunction15currentThreadIdEv"
 #define ACCUMULATE_APPLY "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE"
@@ -204,6 +208,23 @@ static uint16_t node_thread_offset(const struct elf_file *libtorch_cpu)
 		stored.offset <= SEQUENCE_TO_THREAD)
 		return 0;
 	return (uint16_t)stored.offset;
+}
+
+static void address_look(void *context, const struct step *step)
+{
+	const ZydisDecodedOperand *from = &step->operands[1];
+	uint64_t *address = context;
+
+	if (!*address && step->instruction.mnemonic == ZYDIS_MNEMONIC_LEA && from->mem.base == ZYDIS_REGISTER_RIP)
+		*address = step->next + (uint64_t)from->mem.disp.value;
+}
+
+uint64_t torch_derive_dispatcher(const struct elf_file *libtorch_cpu)
+{
+	uint64_t address = 0;
+
+	function_walk(libtorch_cpu, DISPATCHER, address_look, &address);
+	return address;
 }
 
 void torch_derive_nodes(const struct elf_file *libtorch_cpu, struct torch_nodes *out)

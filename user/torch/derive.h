@@ -36,6 +36,9 @@ struct torch_nodes {
 
 void torch_derive(const struct elf_file *libc10, const struct elf_file *libtorch_cpu, struct torch_derived *out);
 
+/* Address in the file of the one c10::Dispatcher, 0: it cannot be told. */
+uint64_t torch_derive_dispatcher(const struct elf_file *libtorch_cpu);
+
 void torch_derive_nodes(const struct elf_file *libtorch_cpu, struct torch_nodes *out);
 
 #endif

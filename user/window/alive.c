@@ -128,12 +128,12 @@ static bool operation_is_nested(const struct operation *operation, bool unguarde
 	bool called = false, inside = false;
 
 	for (const struct operation *around = operation->around; around; around = around->around) {
-		if (around->redispatch)
+		if (around->hook != HOOK_CALL)
 			return true;
 		inside = true;
 		called |= around->operator_ == operation->operator_;
 	}
-	return inside && !unguarded && !(operation->redispatch && called);
+	return inside && !unguarded && operation->hook != HOOK_BOXED && !(operation->hook != HOOK_CALL && called);
 }
 
 static struct operation *operation_new(
@@ -148,11 +148,11 @@ static struct operation *operation_new(
 	operation->references = 1;
 	operation->record = alive->records;
 	operation->operator_ = event->event.operator_;
-	operation->redispatch = event->hook == HOOK_REDISPATCH;
+	operation->hook = event->hook < OPERATOR_HOOKS ? event->hook : HOOK_REDISPATCH;
 	operation->around = operation_keep(strand_innermost(strand));
 	operation->nested = operation_is_nested(operation, unguarded);
 	if (operation->around) {
-		inside = &operation->around->inside[operation->redispatch * 2 + unguarded];
+		inside = &operation->around->inside[operation->hook * 2 + unguarded];
 		if (!*inside)
 			*inside = operation->record;
 	}

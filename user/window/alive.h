@@ -31,10 +31,11 @@ struct operation {
 	struct operation *around;
 	struct definition *stack;
 	uint64_t record, threw;
-	uint64_t inside[4]; /* by hook and whether autograd was excluded: the first operator right inside it */
+	uint64_t inside[2 * OPERATOR_HOOKS]; /* by hook and whether autograd was excluded: the first operator right
+	                                        inside it */
 	uint16_t operator_;
-	bool redispatch;
-	bool nested; /* part of a running operator: its arguments do not count */
+	uint8_t hook; /* enum operator_hook */
+	bool nested;  /* part of a running operator: its arguments do not count */
 	bool listed;
 };
 
