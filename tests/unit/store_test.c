@@ -4,8 +4,9 @@
 #include <criterion/new/assert.h>
 
 #include <errno.h>
-#include <sys/resource.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <sqlite3.h>
 

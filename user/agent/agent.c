@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The agent's loop: a sink of a recording without a capture; what is done at each look. */
-#include "base/folder.h"
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -21,6 +20,8 @@
 #include "agent/privileges.h"
 #include "agent/sender.h"
 #include "agent/server.h"
+#include "base/clock.h"
+#include "base/folder.h"
 #include "containers/containers.h"
 #include "live/live.h"
 #include "record/recorder.h"
@@ -52,17 +53,9 @@ struct agent {
 	bool reload;
 };
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
 static struct journal_time time_now(void)
 {
-	return (struct journal_time){clock_ns(CLOCK_REALTIME), (uint64_t)clock_ns(CLOCK_MONOTONIC)};
+	return (struct journal_time){clock_ns(CLOCK_REALTIME), monotonic_ns()};
 }
 
 /* --- what a configuration makes ---------------------------------------------------------- */
@@ -317,7 +310,7 @@ static void metrics_publish(const struct agent *agent)
 		.node = agent->node,
 		.figures = &agent->figures,
 		.ranks = agent->config->ranks,
-		.now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC),
+		.now_ns = monotonic_ns(),
 	};
 	struct server_page text, open_metrics;
 
@@ -365,7 +358,7 @@ static void look(struct agent *agent, struct recording *recording)
 static bool tick(void *context, struct recording *recording)
 {
 	struct agent *agent = context;
-	uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_ns();
 
 	if (agent->reload) {
 		agent->reload = false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* When a full capture is made, the process that makes it, and what is kept of them on disk. */
-#include "base/folder.h"
 #include "agent/captures.h"
 
 #include <dirent.h>
@@ -20,6 +19,7 @@
 
 #include "agent/journal.h"
 #include "agent/metrics.h"
+#include "base/folder.h"
 #include "containers/containers.h"
 
 #define SECOND_NS 1000000000ull

@@ -2,17 +2,15 @@
 /* One budget for each process; what it decides is done to the probes and to the accounting at once. */
 #include "agent/follower.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "agent/budget.h"
+#include "base/clock.h"
 #include "containers/containers.h"
+#include "target/process.h"
 
-#define SECOND_NS 1000000000ull
 /* Resident sizes are looked at so often. */
-#define RESIDENT_NS (SECOND_NS / 4)
+#define RESIDENT_NS (CLOCK_SECOND / 4)
 
 struct followed {
 	uint16_t target;
@@ -42,31 +40,6 @@ void follower_free(struct follower *follower)
 		return;
 	arrfree(follower->followed);
 	free(follower);
-}
-
-static uint64_t monotonic_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
-
-/* proc(5): the second number of statm, in pages. 0: it is not known. */
-static uint64_t resident_read(int32_t pid)
-{
-	unsigned long long total, resident = 0;
-	char path[32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-		resident = 0;
-	fclose(file);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static struct followed *followed_of(struct follower *follower, const struct live_rank *rank)
@@ -120,7 +93,7 @@ static void rank_follow(struct follower *follower, struct live *live, const stru
 
 	followed->seen = true;
 	if (now_ns - followed->resident_ns >= RESIDENT_NS) {
-		followed->resident_bytes = resident_read(rank->pid);
+		followed->resident_bytes = process_resident_bytes(rank->pid);
 		followed->resident_ns = now_ns;
 	}
 	facts.resident_bytes = followed->resident_bytes;
@@ -131,7 +104,7 @@ static void rank_follow(struct follower *follower, struct live *live, const stru
 
 void follower_tick(struct follower *follower, struct live *live, struct recording *recording, double share)
 {
-	uint64_t now_ns = monotonic_now_ns();
+	uint64_t now_ns = monotonic_ns();
 
 	for (size_t index = 0; index < arrlenu(follower->followed); index++)
 		follower->followed[index].seen = false;

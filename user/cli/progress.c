@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "report/report.h"
 
 #define PERIOD_NS 250000000
@@ -36,10 +37,7 @@ static struct {
 
 static double now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+	return (double)monotonic_ns() / CLOCK_SECOND;
 }
 
 double progress_left(double done, double seconds)

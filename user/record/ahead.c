@@ -224,7 +224,7 @@ int target_probe_ahead(struct session *session, struct target *target, char *con
 
 bool target_is_awaited(struct target *target)
 {
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 	char path[EXECUTABLE_PATH_MAX];
 	struct stat status;
 

@@ -48,7 +48,7 @@ static struct target *process_target(struct session *session, pid_t pid)
 		target = arrlast(session->candidates);
 	if (target && target->candidate) {
 		/* It has executed the program already, which may not have been told yet. */
-		target->image_time_ns = monotonic_now();
+		target->image_time_ns = monotonic_ns();
 		if (!candidate_take(session, target))
 			return NULL;
 	}

@@ -173,7 +173,7 @@ void target_use_plain(struct session *session, struct target *target, uint64_t s
 	/* Threads go over to the plain set one by one, where no operator is alive. */
 	target->settings.plain = 1;
 	tracer_target_set(session->tracer, target->index, &target->settings);
-	target->inference_gap_ns = monotonic_now() - since_ns;
+	target->inference_gap_ns = monotonic_ns() - since_ns;
 	target_describe(session, target);
 	link_drop(session, target, sparse_link);
 	session_tell(session,

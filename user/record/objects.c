@@ -97,13 +97,13 @@ static bool objects_are_there(const struct target *target)
 static int objects_read(void *context, uint64_t address, void *buffer, size_t length)
 {
 	struct walk_context *walk = context;
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 
 	if (now - walk->time_ns > WALK_NANOSECONDS_MAX)
 		return -ETIME;
 	if (walk->ring_ns && now - walk->ring_ns > RING_NANOSECONDS) {
 		tracer_read(walk->session->tracer);
-		now = walk->ring_ns = monotonic_now();
+		now = walk->ring_ns = monotonic_ns();
 	}
 	walk->read_ns = now;
 	return memory_read(walk->target->process.pid, address, buffer, length);
@@ -239,7 +239,7 @@ static void walk_plan(struct target_objects *objects, uint64_t began_ns, uint64_
 static void heap_walk(struct session *session, struct target *target, bool in_ring)
 {
 	struct target_objects *objects = target->objects;
-	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_ns()};
 	struct objects_visitor visitor;
 	struct python_memory memory;
 	struct objects_walk *walk;
@@ -257,7 +257,7 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 	error = heap_find(session, target, &memory) ? objects_walk_heap(walk, &objects->heap, python_runtime(target))
 	                                            : -ENOENT;
 	objects_walk_free(walk);
-	took = monotonic_now() - context.time_ns;
+	took = monotonic_ns() - context.time_ns;
 	objects->walked = true;
 	objects->whole = !error;
 	objects->walk_ns = context.time_ns;
@@ -270,7 +270,7 @@ static void heap_walk(struct session *session, struct target *target, bool in_ri
 static void program_walk(struct session *session, struct target *target, bool in_ring)
 {
 	struct target_objects *objects = target->objects;
-	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_ns()};
 	ptrdiff_t before = objects_are_there(target) ? arrlen(objects->owners) : 0;
 	struct objects_visitor visitor;
 	struct python_memory memory;
@@ -282,7 +282,7 @@ static void program_walk(struct session *session, struct target *target, bool in
 		return;
 	objects_walk_program(walk, python_runtime(target));
 	objects_walk_free(walk);
-	took = monotonic_now() - context.time_ns;
+	took = monotonic_ns() - context.time_ns;
 	objects->peak_new = false;
 	objects->peak_next_ns = context.time_ns + took * WALK_SOON_SHARE + PEAK_NANOSECONDS;
 	if (session->options->verbose)
@@ -313,14 +313,14 @@ void objects_walk_end(struct session *session, struct target *target)
 
 void objects_walk_now(struct session *session, struct target *target)
 {
-	uint64_t began = monotonic_now();
+	uint64_t began = monotonic_ns();
 
 	/* A job that goes on trying must not keep us from the ring. */
 	if (!objects_are_there(target) || began < target->objects->now_next_ns)
 		return;
 	program_walk(session, target, true);
 	heap_walk(session, target, true);
-	target->objects->now_next_ns = monotonic_now() + (monotonic_now() - began) * WALK_NOW_SHARE;
+	target->objects->now_next_ns = monotonic_ns() + (monotonic_ns() - began) * WALK_NOW_SHARE;
 }
 
 void objects_want_peak(struct target *target)
@@ -403,7 +403,7 @@ static bool module_is_older(struct walk_context *context, uint64_t object, uint6
 static void module_meet(struct session *session, struct target *target, uint64_t object, bool backward)
 {
 	struct target_objects *objects = target->objects;
-	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_now()};
+	struct walk_context context = {.session = session, .target = target, .time_ns = monotonic_ns()};
 	uint64_t type = type_now(target, object);
 	struct objects_visitor visitor;
 	struct python_memory memory;
@@ -443,9 +443,9 @@ static bool objects_begin(struct session *session, struct target *target)
 	if (!target->objects)
 		return false;
 	target->objects->walk_wanted = !target->from_start;
-	target->objects->walk_next_ns = monotonic_now() + WALK_NANOSECONDS;
+	target->objects->walk_next_ns = monotonic_ns() + WALK_NANOSECONDS;
 	capture_check(session, target,
-		capture_writer_owner(session->capture, target->index, monotonic_now(), OWNER_NONE, &none, 0, ""));
+		capture_writer_owner(session->capture, target->index, monotonic_ns(), OWNER_NONE, &none, 0, ""));
 	return true;
 }
 
@@ -467,7 +467,7 @@ void objects_meet(struct session *session, struct target *target, const struct e
 		else
 			optimizer_meet(target, frame->self);
 	}
-	inputs_look(target, monotonic_now());
+	inputs_look(target, monotonic_ns());
 }
 
 /* --- owners ------------------------------------------------------------------------ */
@@ -499,7 +499,7 @@ void owners_keep(struct session *session, struct target *target, uint64_t time_n
 void objects_follow(struct session *session, struct target *target)
 {
 	const struct target_objects *objects;
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 
 	/* Without stacks nothing else tells that there is something to read. */
 	if (!target->from_start || session->options->level != LEVEL_FULL)

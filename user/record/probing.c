@@ -357,7 +357,7 @@ static int target_probe(struct session *session, struct target *target, const st
 {
 	int error;
 
-	target->attach_time_ns = monotonic_now();
+	target->attach_time_ns = monotonic_ns();
 	process_refresh(&target->process); /* right after an exec its environment was not there yet */
 	target->settings.level = (uint16_t)session->options->level;
 	settings_of_torch(target);
@@ -555,7 +555,7 @@ static int target_probe_alone(struct session *session, struct target *target, co
 {
 	int error;
 
-	target->attach_time_ns = monotonic_now();
+	target->attach_time_ns = monotonic_ns();
 	target->settings.level = (uint16_t)session->options->level;
 	target->settings.ready = true;
 	/* It imported the library itself; of PyTorch, which brings its own, no operator may be near. */
@@ -595,7 +595,7 @@ int target_scan(struct session *session, struct target *target)
 	error = maps_read(target->process.pid, &files);
 	if (error)
 		return error;
-	target->scan_time_ns = monotonic_now();
+	target->scan_time_ns = monotonic_ns();
 	error = libraries_find(session, target, files);
 	target->scanned = true;
 	if (!error)

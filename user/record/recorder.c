@@ -193,7 +193,7 @@ static void record_handle(void *context, const struct event *record, size_t size
 static void marker_keep(struct session *session, struct target *target, uint16_t kind)
 {
 	struct event marker = {
-		.time_ns = monotonic_now(),
+		.time_ns = monotonic_ns(),
 		.size = sizeof(marker),
 		.thread_id = (uint32_t)target->process.pid,
 		.kind = kind,
@@ -298,7 +298,7 @@ static bool candidate_is_due(const struct target *candidate, uint64_t now, bool 
 static void maps_rescan(struct recorder *recorder)
 {
 	struct session *session = &recorder->session;
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 	bool all = (!recorder->watch || !recorder->last_rescan) && now - recorder->last_rescan > RESCAN_NANOSECONDS;
 
 	if (all)
@@ -638,19 +638,19 @@ static void recorder_loop(struct recorder *recorder)
 	struct session *session = &recorder->session;
 	struct epoll_event ready;
 
-	recorder->start = recorder->last_flush = recorder->last_rescan = monotonic_now();
+	recorder->start = recorder->last_flush = recorder->last_rescan = monotonic_ns();
 	for (;;) {
 		uint64_t now, read_ns;
 
 		if (epoll_wait(recorder->epoll, &ready, 1, POLL_MILLISECONDS) == 1)
 			session->wake_ups += ready.data.fd == tracer_descriptor(session->tracer);
-		read_ns = monotonic_now();
+		read_ns = monotonic_ns();
 		tracer_read(session->tracer);
 		objects_read_on(session, read_ns);
 		if (recorder->watch)
 			watch_read(recorder->watch, watch_handle, recorder);
 		maps_rescan(recorder);
-		now = monotonic_now();
+		now = monotonic_ns();
 		if (signals_read(recorder)) {
 			recorder->result->end = RECORD_END_SIGNAL;
 			break;

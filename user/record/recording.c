@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a sink may ask of a recording that goes on. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,20 +10,6 @@
 static uint64_t nanoseconds_of(const struct timeval *time)
 {
 	return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_usec * 1000u;
-}
-
-/* proc(5): the second number of statm, in pages. */
-static uint64_t resident_bytes(void)
-{
-	unsigned long long total, resident = 0;
-	FILE *file = fopen("/proc/self/statm", "re");
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-		resident = 0;
-	fclose(file);
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static uint64_t probe_hits(const struct session *session)
@@ -50,7 +35,7 @@ void recording_cost(const struct recording *recording, struct recording_cost *co
 		.records = session->records,
 		.bytes = session->bytes,
 		.processor_ns = nanoseconds_of(&usage.ru_utime) + nanoseconds_of(&usage.ru_stime),
-		.memory_bytes = resident_bytes(),
+		.memory_bytes = process_resident_bytes(getpid()),
 		.refused = session->refused,
 		.probe_hits = probe_hits(session),
 	};

@@ -32,7 +32,7 @@ static bool is_parent(const struct session *session, const struct target *target
 struct target *target_place_find(struct session *session, int32_t parent)
 {
 	struct target *best = NULL;
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++) {
 		struct target *target = session->targets[index];

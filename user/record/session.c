@@ -13,14 +13,6 @@
 #include "containers/containers.h"
 #include "target/tree.h"
 
-uint64_t monotonic_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void message_send(const struct session *session, const char *format, va_list arguments)
 {
 	const struct record_sink *sink = session->options->sink;
@@ -416,7 +408,7 @@ void target_end(struct session *session, struct target *target, const char *reas
 	if (target->ended)
 		return;
 	target->ended = true;
-	target->end_time_ns = monotonic_now();
+	target->end_time_ns = monotonic_ns();
 	/* Nothing that comes counts, and it must not fill the ring while the probes go away. */
 	target->settings.ready = false;
 	if (target->announced)
@@ -430,7 +422,7 @@ void target_end(struct session *session, struct target *target, const char *reas
 	if (!json)
 		return;
 	json_text(json, "reason", reason);
-	json_number(json, "time_ns", (long long)monotonic_now());
+	json_number(json, "time_ns", (long long)monotonic_ns());
 	json_number(json, "forked_children", arrlen(target->fork_children));
 	if (objects_whole(target) >= 0)
 		json_flag(json, "objects_whole", objects_whole(target));

@@ -12,6 +12,7 @@
 #include <yajl/yajl_gen.h>
 
 #include "attach/tracer.h"
+#include "base/clock.h"
 #include "model/model.h"
 #include "probe/plan.h"
 #include "python/code.h"
@@ -154,8 +155,6 @@ struct recording {
 	struct session *session;
 	uint64_t read_ns; /* before the ring was read */
 };
-
-uint64_t monotonic_now(void); /* CLOCK_MONOTONIC, ns */
 
 /* To a person, on stderr or to the sink; nothing when --quiet, but what is wrong. */
 void session_tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));

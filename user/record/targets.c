@@ -87,7 +87,7 @@ int candidate_add(struct session *session, pid_t pid, int32_t parent)
 		return error;
 	target->candidate = true;
 	target->parent = parent;
-	target->scan_time_ns = monotonic_now();
+	target->scan_time_ns = monotonic_ns();
 	target->scanned = true; /* whatever it maps from now on is new */
 	arrput(session->candidates, target);
 	return 0;
@@ -161,7 +161,7 @@ bool candidate_take(struct session *session, struct target *candidate)
 
 void candidate_scan(struct session *session, struct target *candidate)
 {
-	uint64_t now = monotonic_now();
+	uint64_t now = monotonic_ns();
 	struct mapped_file *files;
 	bool trains;
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "containers/containers.h"
 #include "store/backend.h"
 #include "store/spool.h"
@@ -33,10 +34,7 @@ struct drain {
 
 static double clock_seconds(void)
 {
-	struct timespec now = {0};
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return (double)monotonic_ns() / CLOCK_SECOND;
 }
 
 static bool is_stopped(const struct drain *drain)

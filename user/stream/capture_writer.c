@@ -17,6 +17,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/clock.h"
 #include "stream/record.h"
 
 /* Records of one chunk; the largest record fits. Larger chunks compress no better, smaller ones worse. */
@@ -47,14 +48,6 @@ struct capture_writer {
 	} observers[CAPTURE_OBSERVERS_MAX];
 	size_t observer_count;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now = {0};
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Writes all of it, or cuts the file back to its last whole chunk and remembers why. */
 static int output_write(struct capture_writer *writer, const void *data, size_t length)
@@ -251,7 +244,7 @@ int capture_writer_open(const char *path, struct capture_writer **result)
 	*result = NULL;
 	if (error)
 		return error;
-	error = draft_make(path, clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME), result);
+	error = draft_make(path, monotonic_ns(), (uint64_t)clock_ns(CLOCK_REALTIME), result);
 	if (!error)
 		error = draft_publish(*result);
 	if (error && *result) {
@@ -371,7 +364,7 @@ int capture_writer_append(struct capture_writer *writer, const struct event *rec
 static int record_begin(
 	struct capture_writer *writer, uint16_t kind, uint16_t target, size_t header, size_t payload, void **record)
 {
-	struct event event = {.time_ns = clock_ns(CLOCK_MONOTONIC), .kind = kind, .target = target};
+	struct event event = {.time_ns = monotonic_ns(), .kind = kind, .target = target};
 	size_t size;
 	int error;
 

@@ -228,3 +228,19 @@ uint64_t process_start_ticks(pid_t pid)
 	free(text);
 	return ticks;
 }
+
+uint64_t process_resident_bytes(pid_t pid)
+{
+	unsigned long long total, pages = 0;
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &total, &pages) != 2)
+		pages = 0;
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}

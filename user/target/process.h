@@ -51,6 +51,9 @@ bool process_is_alive(const struct process *process);
  */
 uint64_t process_start_ticks(pid_t pid);
 
+/* Of its memory; 0: it is not known. Source: proc(5), the second number of statm. */
+uint64_t process_resident_bytes(pid_t pid);
+
 /* program.c: does the text of the Python program that it runs contain a word? False when it cannot be read. */
 bool process_program_mentions(const struct process *process, const char *word);
 

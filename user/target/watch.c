@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "containers/containers.h"
 
 /* A record of another CPU may be so much older than the clock and not be in its ring yet. */
@@ -220,12 +221,9 @@ static int waiting_compare(const void *left, const void *right)
 
 void watch_read(struct watch *watch, void (*handle)(void *context, const struct watch_event *event), void *context)
 {
-	struct timespec now;
-	uint64_t settled;
+	uint64_t settled = monotonic_ns() - SETTLE_NANOSECONDS;
 	ptrdiff_t due = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	settled = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - SETTLE_NANOSECONDS;
 	for (int index = 0; index < watch->cpu_count; index++)
 		if (watch->rings[index].control)
 			ring_read(watch, &watch->rings[index], handle, context);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "containers/containers.h"
 #include "live/live.h"
 #include "target/accelerator.h"
@@ -25,14 +26,6 @@ struct top {
 	int error; /* what ended it */
 	bool looked;
 };
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void record_take(void *context, const struct event *record)
 {
@@ -119,7 +112,7 @@ static bool screen_begin(struct top *top)
 static bool tick(void *context, struct recording *recording)
 {
 	struct top *top = context;
-	uint64_t now_ns = (uint64_t)clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_ns();
 	bool due = !top->look_ns || now_ns - top->look_ns >= (uint64_t)(top->options->interval * 1e9);
 	enum screen_wish wish;
 
