@@ -284,18 +284,24 @@ def test_program_without_pytorch_is_attached_to(context):
 
 GIVES = {"hip": ("libamdhip64.so.6", "cuda:0", {"hipMalloc": (0, 1), "hipExtMallocWithFlags": (0, 1), "hipMallocAsync": (0, 1),
                                                "hipMallocFromPoolAsync": (0, 1), "hipMallocManaged": (0, 1),
-                                               "hipHostMalloc": (0, 1), "hipMemCreate": (0, 1)},
+                                               "hipHostMalloc": (0, 1), "hipHostAlloc": (0, 1), "hipMallocHost": (0, 1),
+                                               "hipMemCreate": (0, 1)},
                  ("hipFree", "hipFreeAsync", "hipHostFree", "hipHostRegister", "hipHostUnregister", "hipMemMap",
                   "hipMemUnmap", "hipMemRelease", "hipSetDevice", "hipLaunchKernel", "hipModuleLaunchKernel",
-                  "hipGraphLaunch")),
+                  "hipGraphLaunch", "hipFreeHost", "hipLaunchCooperativeKernel", "hipExtModuleLaunchKernel",
+                  "hipModuleGetFunction")),
          "ascend": ("libascendcl.so", "npu:0", {"aclrtMalloc": (0, 1), "aclrtMallocAlign32": (0, 1),
                                                 "aclrtMallocCached": (0, 1), "aclrtMallocHost": (0, 1),
+                                                "aclrtMallocWithCfg": (0, 1), "aclrtMallocHostWithCfg": (0, 1),
                                                 "aclrtMallocPhysical": (0, 1)},
                     ("aclrtFree", "aclrtFreeHost", "aclrtFreePhysical", "aclrtMapMem", "aclrtUnmapMem", "aclrtSetDevice")),
          "xpu": ("libze_loader.so.1", "xpu:0", {"zeMemAllocDevice": (5, 2), "zeMemAllocShared": (6, 3),
-                                                "zeMemAllocHost": (4, 2)}, ("zeMemFree",))}
-FREES = {"hip": ("hipFree", 0), "ascend": ("aclrtFree", 0), "xpu": ("zeMemFree", 1)}
-MAPPINGS = {"hip": ("hipMemMap", "hipMemUnmap"), "ascend": ("aclrtMapMem", "aclrtUnmapMem")}
+                                                "zeMemAllocHost": (4, 2)},
+                 ("zeMemFree", "zeMemFreeExt", "zeVirtualMemMap", "zeVirtualMemUnmap"))}
+# Names, and the place of the address.
+FREES = {"hip": (("hipFree", 0), ("hipFreeAsync", 0)), "ascend": (("aclrtFree", 0),), "xpu": (("zeMemFree", 1), ("zeMemFreeExt", 2))}
+MAPPINGS = {"hip": ("hipMemMap", "hipMemUnmap", 0), "ascend": ("aclrtMapMem", "aclrtUnmapMem", 0),
+            "xpu": ("zeVirtualMemMap", "zeVirtualMemUnmap", 1)}
 PHYSICAL = ("hipMemCreate", "aclrtMallocPhysical")  # memory without an address
 
 
@@ -313,15 +319,14 @@ def test_catalogue_of_accelerators_reads_every_call(context, kind):
         out.writelines(f"TAKE({name})\n" for name in takes)
     stub = build(context, "driver_stub.c", context.path(library), "-shared", "-fPIC",
                  f"-DNAMES=\"{context.path('names.h')}\"")
-    free, place = FREES[kind]
     calls = [[name, arguments_of(places)] for name, places in gives.items()]
     # What was given last is given back, and a refusal is none.
     first = next(iter(gives))
-    calls += [[first, arguments_of(gives[first])], [free, ["last" if at == place else 0 for at in range(8)]],
-              [first, [1 << 40 if argument == 4 * MEBIBYTE else argument for argument in arguments_of(gives[first])]]]
-    if kind in MAPPINGS:
-        calls += [[MAPPINGS[kind][0], [0x700000000000, 2 * MEBIBYTE, 0, 5, 0, 0, 0, 0]],
-                  [MAPPINGS[kind][1], [0x700000000000, 2 * MEBIBYTE, 0, 0, 0, 0, 0, 0]]]
+    for free, place in FREES[kind]:
+        calls += [[first, arguments_of(gives[first])], [free, ["last" if at == place else 0 for at in range(8)]]]
+    calls.append([first, [1 << 40 if argument == 4 * MEBIBYTE else argument for argument in arguments_of(gives[first])]])
+    map_name, unmap_name, place = MAPPINGS[kind]
+    calls += [[name, ([0] * place + [0x700000000000, 2 * MEBIBYTE] + [0] * 6)[:8]] for name in (map_name, unmap_name)]
     process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", PYTHON, program_path("driver_player"),
                           stub, json.dumps(calls))
     check_equal(process.code, COMPLETE, f"exit code of {process}")
@@ -330,12 +335,11 @@ def test_catalogue_of_accelerators_reads_every_call(context, kind):
     check_equal(len(played), len(calls), f"calls of {process}")
     want = [(name, f"{result:#x}", str(4 * MEBIBYTE)) for name, status, result in played
             if name in gives and name not in PHYSICAL and not status]
-    if kind in MAPPINGS:
-        want.append((MAPPINGS[kind][0], "0x700000000000", str(2 * MEBIBYTE)))
+    want.append((map_name, "0x700000000000", str(2 * MEBIBYTE)))
     segments = segments_of(report)
     check_equal([(row["function"], row["device_addr"], row["size"]) for row in segments], want, "segments")
     ended = {row["device_addr"] for row in segments if row["end_time_ns"]}
-    check_equal(len(ended), 1 + (kind in MAPPINGS), f"segments that ended: {segments}")
+    check_equal(len(ended), len(FREES[kind]) + 1, f"segments that ended: {segments}")
     hosts = [row["device"] for row in segments if "Host" in row["function"]]
     check(hosts and set(hosts) == {"pinned"}, "host memory:", hosts)
     check_equal({row["device"] for row in segments} - {"pinned"}, {device}, "devices")

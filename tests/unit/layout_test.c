@@ -196,6 +196,40 @@ Test(layout, follows_from_the_default_key_sets_and_the_storage)
 	cr_assert_eq(torch_layout_make(2, 3, &good, &layout, &item), LAYOUT_DERIVED);
 }
 
+/* What headers of these versions say (docs/versions.md), compiled: everything else must follow from the first four. */
+Test(layout, of_versions_between_is_that_of_their_headers)
+{
+	static const struct {
+		unsigned int minor;
+		struct torch_derived derived;
+		uint16_t data, bytes, elements;
+		unsigned int select, inplace;
+	} versions[] = {
+		{0, {BIT(27) | BIT(36), 0xfull << 41, 24, 440}, 24, 56, 168, 27, 36},
+		{2, {BIT(27) | BIT(36), 0x7full << 41, 24, 472}, 24, 56, 168, 27, 36},
+		{4, {BIT(26) | BIT(35), 0x7full << 40, 16, 472}, 16, 48, 160, 26, 35},
+		{7, {BIT(26) | BIT(35), 0x1ffull << 40, 16, 472}, 16, 48, 160, 26, 35},
+		{10, {BIT(26) | BIT(35), 0x1ffull << 40, 16, 472}, 16, 48, 0, 26, 35},
+		{13, {BIT(26) | BIT(35), 0x3ffull << 40, 16, 472}, 16, 48, 152, 26, 35},
+	};
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		unsigned int inplace = versions[i].inplace;
+		struct torch_layout layout;
+		const char *item;
+
+		cr_assert_eq(torch_layout_make(2, versions[i].minor, &versions[i].derived, &layout, &item),
+			LAYOUT_DERIVED, "2.%u", versions[i].minor);
+		cr_expect_eq(layout.storage_data, versions[i].data);
+		cr_expect_eq(layout.storage_bytes, versions[i].bytes);
+		cr_expect_eq(layout.tensor_elements, versions[i].elements, "2.%u", versions[i].minor);
+		cr_expect_eq(layout.keys_backend, BIT(versions[i].select) - 1);
+		cr_expect_eq(layout.keys_inplace, BIT(inplace));
+		cr_expect_eq(layout.keys_autograd, BIT(inplace + 1) | BIT(inplace + 2) | BIT(inplace + 3));
+		cr_expect_eq(layout.keys_fallback, BIT(inplace - 1) | BIT(inplace - 2) | BIT(inplace - 3));
+	}
+}
+
 Test(layout, is_that_of_the_version_where_nothing_can_be_derived)
 {
 	static const struct torch_derived nothing;

@@ -192,6 +192,9 @@ static const struct device_call rows[] = {
 		POOLED),
 	ROW(CALL, HIP, "hipMallocManaged", SEGMENT_ALLOCATE, SEGMENT_MANAGED, RESULT_BYTES),
 	ROW(CALL, HIP, "hipHostMalloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
+	ROW(CALL, HIP, "hipHostAlloc", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
+	ROW(CALL, HIP, "hipMallocHost", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
+	ROW(CALL, HIP, "hipFreeHost", SEGMENT_FREE, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, HIP, "hipHostRegister", SEGMENT_REGISTER, SEGMENT_HOST, ADDRESS_BYTES),
 	ROW(CALL, HIP, "hipHostUnregister", SEGMENT_UNREGISTER, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, HIP, "hipFree", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS),
@@ -205,12 +208,16 @@ static const struct device_call rows[] = {
 	SEEK(LIBRARY_HIP, "hipModuleGetFunction"),
 	LAUNCH(LIBRARY_HIP, "hipLaunchKernel", ARGUMENT(0)),
 	LAUNCH(LIBRARY_HIP, "hipModuleLaunchKernel", ARGUMENT(0)),
+	LAUNCH(LIBRARY_HIP, "hipLaunchCooperativeKernel", ARGUMENT(0)),
+	LAUNCH(LIBRARY_HIP, "hipExtModuleLaunchKernel", ARGUMENT(0)),
 	LAUNCH(LIBRARY_HIP, "hipGraphLaunch", 0),
 
 	ROW(CALL, ASCEND, "aclrtMalloc", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, ASCEND, "aclrtMallocAlign32", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, ASCEND, "aclrtMallocCached", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
+	ROW(CALL, ASCEND, "aclrtMallocWithCfg", SEGMENT_ALLOCATE, SEGMENT_DEVICE, RESULT_BYTES),
 	ROW(CALL, ASCEND, "aclrtMallocHost", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
+	ROW(CALL, ASCEND, "aclrtMallocHostWithCfg", SEGMENT_ALLOCATE, SEGMENT_HOST, RESULT_BYTES),
 	ROW(CALL, ASCEND, "aclrtFree", SEGMENT_FREE, SEGMENT_DEVICE, ADDRESS),
 	ROW(CALL, ASCEND, "aclrtFreeHost", SEGMENT_FREE, SEGMENT_HOST, ADDRESS),
 	ROW(CALL, ASCEND, "aclrtMallocPhysical", SEGMENT_CREATE, SEGMENT_DEVICE, RESULT_BYTES),
@@ -226,6 +233,12 @@ static const struct device_call rows[] = {
 		.result = ON_STACK(6)),
 	ROW(CALL, ZERO, "zeMemAllocHost", SEGMENT_ALLOCATE, SEGMENT_HOST, .bytes = ARGUMENT(2), .result = ARGUMENT(4)),
 	ROW(CALL, ZERO, "zeMemFree", SEGMENT_FREE, SEGMENT_DEVICE, .address = ARGUMENT(1)),
+	ROW(CALL, ZERO, "zeMemFreeExt", SEGMENT_FREE, SEGMENT_DEVICE, .address = ARGUMENT(2)),
+	/* (context, address, bytes, physical memory, offset, access) */
+	ROW(CALL, ZERO, "zeVirtualMemMap", SEGMENT_MAP, SEGMENT_DEVICE, .address = ARGUMENT(1), .bytes = ARGUMENT(2),
+		.handle = ARGUMENT(3), .handle_kind = HANDLE_PHYSICAL),
+	ROW(CALL, ZERO, "zeVirtualMemUnmap", SEGMENT_UNMAP, SEGMENT_DEVICE, .address = ARGUMENT(1),
+		.bytes = ARGUMENT(2)),
 };
 
 const struct device_call *device_calls(size_t *count)

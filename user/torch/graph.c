@@ -34,7 +34,7 @@
 #define TYPE_BASE 16
 #define BASES_MAX 8
 
-/* Node: a table, then a std::weak_ptr to itself, or since 2.10 the two counts of c10::intrusive_ptr_target. */
+/* Node: a table, then a std::weak_ptr to itself, or in 2.14 the two counts of c10::intrusive_ptr_target. */
 #define NODE_SELF 1
 #define NODE_CONTROL 2
 #define CONTROL_COUNT 8 /* std::_Sp_counted_base: a table, then the count */

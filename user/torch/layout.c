@@ -18,24 +18,30 @@
 #define DATA_POINTER_BYTES 32
 #define MINOR_FIRST_OF_1 13
 #define MINOR_LAST_OF_2 14
+/* Where storage_ is while the counts of intrusive_ptr_target have 8 bytes each (until 2.2; 4 in 2.4). */
+#define STORAGE_BEHIND_WIDE_COUNTS 24
 
 /* What was read off running programs; versions in between follow from their libraries alone. */
 static const struct {
 	unsigned int major, minor;
 	struct torch_derived values;
-	uint16_t tensor_elements;
 } measured[] = {
-	{1, 13, {BIT(26) | BIT(35), BITS(40, 42), 24, 0x188}, 168},
-	{2, 6, {BIT(26) | BIT(35), BITS(40, 47), 16, 0x1d8}, 160},
-	{2, 14, {BIT(26) | BIT(34), BITS(39, 48), 16, 0x1d0}, 152},
+	{1, 13, {BIT(26) | BIT(35), BITS(40, 42), 24, 0x188}},
+	{2, 6, {BIT(26) | BIT(35), BITS(40, 47), 16, 0x1d8}},
+	{2, 14, {BIT(26) | BIT(34), BITS(39, 48), 16, 0x1d0}},
 };
 
-static uint16_t elements_find(unsigned int major, unsigned int minor)
+/*
+ * TensorImpl::numel_, by the headers of 1.13, 2.0, 2.2, 2.4, 2.6, 2.7, 2.13 and 2.14 (docs/versions.md). With counts of
+ * 8 bytes everything stands a word further behind; somewhere from 2.8 to 2.13 a word in front of it went.
+ */
+static uint16_t elements_find(unsigned int major, unsigned int minor, uint64_t storage)
 {
-	for (size_t index = 0; index < sizeof(measured) / sizeof(measured[0]); index++)
-		if (measured[index].major == major && measured[index].minor == minor)
-			return measured[index].tensor_elements;
-	return 0;
+	if (storage == STORAGE_BEHIND_WIDE_COUNTS)
+		return 168;
+	if (major == 2 && minor <= 7)
+		return 160;
+	return major == 2 && minor >= 13 ? 152 : 0;
 }
 
 static const struct torch_derived *measured_find(unsigned int major, unsigned int minor)
@@ -101,7 +107,7 @@ int torch_layout_make(unsigned int major, unsigned int minor, const struct torch
 		.keys_included_default = included,
 		.keys_excluded_default = excluded,
 		.tensor_storage = (uint16_t)storage,
-		.tensor_elements = elements_find(major, minor),
+		.tensor_elements = elements_find(major, minor, storage),
 		/* Both objects begin with c10::intrusive_ptr_target, and these are their first members. */
 		.storage_data = (uint16_t)storage,
 		.storage_bytes = (uint16_t)(storage + DATA_POINTER_BYTES),
