@@ -1,9 +1,10 @@
 """Loss is counted, told, and never guessed."""
+import json
 import os
 import signal
 import time
 
-from harness import COMPLETE, LOST, check, check_equal, test
+from harness import COMPLETE, LOST, PYTHON, check, check_equal, program_path, test
 
 PAGE = os.sysconf("SC_PAGESIZE")
 
@@ -54,6 +55,20 @@ def test_default_ring_loses_nothing_of_a_fast_job(context):
     context.attach(job, "-d", "5").check_code(COMPLETE)
     produced, received, lost = context.report().event_counts()
     check_equal((lost, received), (0, produced), "lost, received")
+
+
+@test(root="cuda", device="cuda", alone=True)
+def test_default_ring_loses_nothing_of_allocations_at_full_speed(context):
+    """Untraced, an operator with its block, its free and its kernel takes some two microseconds."""
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--",
+                          *context.command(PYTHON, program_path("allocating"), "100000"))
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    report, said = context.report(), json.loads(process.out)
+    produced, received, lost = report.event_counts()
+    check_equal((lost, received), (0, produced), "lost, received")
+    blocks = [block for block in report.json["memory_blocks"] if block["device"] == "cuda:0"]
+    check_equal(len(blocks), said["blocks"], "blocks")
+    check_equal(sum(int(task["launches"]) for task in report.tasks), 100002, "kernels: of ones, and of each addition")
 
 
 @test(each=("1", "abc", "-4096", "1T", "0", ""), needs_bpf=False)

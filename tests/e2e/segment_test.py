@@ -258,12 +258,16 @@ def test_devices_of_segments_follow_contexts_pools_and_properties(context):
                 [tuple(word[1:]) for word in words if word[0].startswith("cu")], "addresses and sizes")
 
 
-@test(root="cuda")
-def test_program_without_pytorch_is_attached_to(context):
+ATTACHED = {"shared": ("device_program.c", f"-L{STANDINS}", "-l:libcudart.so.12", "-l:libcuda.so.1"),
+            "static": ("static_runtime.c", "-pthread"), "stripped": ("static_runtime.c", "-pthread", "-s")}
+
+
+@test(root="cuda", each=ATTACHED)
+def test_program_without_pytorch_is_attached_to(context, kind):
     """What it has is not known, what it takes and gives back from then on is."""
     context.run(*context.command("true")).check_code(0)
-    program = build(context, "device_program.c", context.path("program"), f"-L{STANDINS}", "-l:libcudart.so.12",
-                    "-l:libcuda.so.1")
+    source, *options = ATTACHED[kind]
+    program = build(context, source, context.path("program"), *options)
     job = context.start(program, "loop", environment={"LD_LIBRARY_PATH": STANDINS})
     context.wait_steps(job, 3)
     tracer = context.attach(job, "-d", "2")
@@ -274,7 +278,8 @@ def test_program_without_pytorch_is_attached_to(context):
     check(len(segments) > 50, f"{len(segments)} segments in two seconds")
     check_equal({(row["size"], row["device"], row["certain"]) for row in segments}, {(str(2 * MEBIBYTE), "cuda:0", "1")},
                 "size, device and certainty of all segments")
-    check_equal({row["caller"].split("+")[0] for row in segments}, {"program!weights_allocate"}, "callers")
+    caller = "program" if kind == "stripped" else "program!weights_allocate"
+    check_equal({row["caller"].split("+")[0] for row in segments}, {caller}, "callers")
     check(sum(not row["end_time_ns"] for row in segments) <= 1, "segments that did not end")
     check(report.live["segments"]["unknown_frees"] <= 1, "unknown frees", report.live["segments"])
     check_equal(report.live["segments"]["failures"], [], "failed calls")

@@ -3,8 +3,9 @@
  * A program with a CUDA runtime of its own inside, as one that is linked with NVIDIA's static runtime: that
  * loads the driver by name when it is called first, and hands it variables of its own, in which something else
  * stands soon after. The first call is refused; others are, between ones of the same size that are not. With an
- * argument, that many threads do the same meanwhile. Prints what it was given, "cudaMalloc ADDRESS BYTES", what was
- * refused, "refused BYTES", "freed ADDRESS", "refused-free ADDRESS", and "launched KERNEL".
+ * argument, that many threads do the same meanwhile; with "loop", it takes and gives back for ever. Prints what it was
+ * given, "cudaMalloc ADDRESS BYTES", what was refused, "refused BYTES", "freed ADDRESS", "refused-free ADDRESS", and
+ * "launched KERNEL".
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -158,10 +159,27 @@ static void *work(void *unused)
 	return unused;
 }
 
+static void run_loop(void)
+{
+	void *held = weights_allocate(4 * MIB);
+
+	for (int step = 0; held; step++) {
+		void *address = weights_allocate(2 * MIB);
+
+		usleep(10000);
+		cudaFree(address);
+		printf("step %d\n", step);
+		fflush(stdout);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int threads = argc > 1 ? atoi(argv[1]) : 0;
 	pthread_t ids[THREADS_MAX];
+
+	if (argc > 1 && !strcmp(argv[1], "loop"))
+		run_loop();
 
 	for (int i = 0; i < threads && i < THREADS_MAX; i++)
 		pthread_create(&ids[i], NULL, work, NULL);
