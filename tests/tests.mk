@@ -127,7 +127,7 @@ check-package: all
 CHECKS ?= check-format lint check-docs check-build check-bpf unit sanitize fuzz check-install check-package e2e e2e-sanitize
 
 # Other versions of PyTorch and CPython; where one cannot be made, its tests say that they are skipped.
-ROOTS := cuda latest python39 clickhouse prometheus plain
+ROOTS := cuda latest python39 clickhouse prometheus zookeeper plain
 
 roots:
 	@for root in $(ROOTS); do scripts/test-root $$root >/dev/null || true; done

@@ -7,10 +7,12 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 
 from agents import Agent
 from harness import HERE, PROGRAMS, PYTHON, TOP, check, check_equal, program_path, test, wait_until
+from machines import mounts_apart
 from privileges_test import CAPABILITIES, job_of_somebody_else
 from prometheus import promtool
 
@@ -152,7 +154,6 @@ def test_agent_keeps_its_configuration_when_a_new_one_is_wrong(context):
 
 @test(alone=True, timeout=120)
 def test_endpoint_asks_for_its_token_and_bears_bad_clients(context):
-    import socket
     with open(context.path("token"), "w", encoding="utf-8") as file:
         file.write("a-token-of-some-length\n")
     agent = Agent(context, metrics="token = " + context.path("token"))
@@ -262,3 +263,51 @@ def test_agent_follows_the_host_of_a_job_within_its_budget(context):
     job.check_alive()
     job.stop()
     agent.stop()
+
+
+@test(alone=True, timeout=200)
+def test_agent_bears_a_full_disk_a_deaf_store_and_a_reload(context):
+    mounts_apart()
+    spool = context.path("here", "spool")
+    os.makedirs(spool)
+    context.run("mount", "-t", "tmpfs", "-o", "size=256k", "none", spool).check_code(0)
+    full = os.path.join(spool, "full")
+    deaf = socket.create_server(("127.0.0.1", 0))  # it takes connections, and never answers
+    url = f"http://127.0.0.1:{deaf.getsockname()[1]}/fleet"
+    agent = Agent(context, period="1s", url=url)
+    job, label = trained(context)
+    agent.wait_value("hdtrace_agent_records_total", lambda records: records and records > 2, "records")
+    fill(full)
+    agent.wait_value("hdtrace_agent_records_held", lambda held: held > 5, "records that wait for room")
+    context.wait_steps(job, 2)
+    os.remove(full)
+    agent.wait_value("hdtrace_agent_records_held", lambda held: held == 0, "that they have found it")
+    check_equal(agent.value("hdtrace_agent_records_lost_total"), 0, "records lost")
+    check("No space left on device" in agent.process.err and "kept in" in agent.process.err, f"what was told: {agent.process}")
+    # In the midst of a capture it gets another store, though the old one has not answered yet.
+    agent.process.send(signal.SIGUSR1)
+    wait_until(lambda: "(asked)" in agent.process.err, lambda: f"a capture of {agent.process}")
+    waiting = glob.glob(os.path.join(spool, "*", "*.spool"))
+    agent.write(period="1s")
+    agent.process.send(signal.SIGHUP)
+    wait_until(lambda: "was read again" in agent.process.err, lambda: f"another store of {agent.process}", timeout=20)
+    wait_until(lambda: glob.glob(agent.path("captures", "*-asked", "rank_0", "rank_0_memory.csv")), "the capture", timeout=60)
+    wait_until(lambda: agent.rows(f"SELECT 1 FROM period JOIN run USING (run) WHERE instance = '{label}'"),
+               "periods in the new store", timeout=30)
+    wait_until(lambda: agent.rows("SELECT 1 FROM step"), "steps of the capture in the new store", timeout=30)
+    check(waiting and all(os.path.exists(path) for path in waiting), "what the old store has not got is gone:", waiting)
+    # And it ends, though a store hangs.
+    agent.write(period="1s", url=url)
+    agent.process.send(signal.SIGHUP)
+    wait_until(lambda: agent.process.err.count("was read again") == 2, lambda: f"the first store again: {agent.process}", timeout=20)
+    agent.stop()
+    job.check_alive()
+
+
+def fill(path):
+    with open(path, "wb", buffering=0) as out:
+        try:
+            while True:
+                out.write(bytes(4096))
+        except OSError:
+            pass

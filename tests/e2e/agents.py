@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 
-from harness import check_equal, wait_until
+from harness import check, check_equal, wait_until
 
 SERIES = re.compile(r'^(\w+)\{(.*)\} (\S+)$')
 PORT = 9471  # the usual one; of a machine of its own it is free
@@ -58,7 +58,7 @@ class Agent:
     def __init__(self, context, name="here", machine=None, secrets=None, **settings):
         self.context, self.name, self.folder = context, name, context.path(name)
         self.machine, self.secrets = machine, secrets
-        os.makedirs(self.folder)
+        os.makedirs(self.folder, exist_ok=True)
         self.configuration, self.port_file = self.path("agent.conf"), self.path("port")
         self.write(**settings)
         self.start()
@@ -123,5 +123,10 @@ class Agent:
         check_equal(self.process.wait(30), 0, f"exit code of {self.process}")
 
     def rows(self, sql):
-        with sqlite3.connect(self.path("audit.db")) as store:
-            return store.execute(sql).fetchall()
+        """None yet, while the store is being made."""
+        try:
+            with sqlite3.connect(f"file:{self.path('audit.db')}?mode=ro", uri=True) as store:
+                return store.execute(sql).fetchall()
+        except sqlite3.OperationalError as problem:
+            check(any(text in str(problem) for text in ("no such table", "unable to open")), problem)
+            return []

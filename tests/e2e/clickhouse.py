@@ -9,17 +9,21 @@ import urllib.request
 from harness import TEST_ROOT, Failure, root_path, wait_until
 
 START_SECONDS = 30
+KEEPER_JARS = ("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty-handler", "netty-transport", "netty-common", "netty-buffer", "snappy-java", "metrics-core")
 CONFIG = """<yandex>
 <logger><level>information</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
 <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><interserver_http_port>{between}</interserver_http_port>
 <listen_host>{listen}</listen_host><path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path>
 <users_config>users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>16777216</mark_cache_size>
-<remote_servers><fleet>
-<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>{tcp}</port></replica></shard>
-</fleet></remote_servers>
+<interserver_http_host>127.0.0.1</interserver_http_host>
+<remote_servers><fleet><shard><internal_replication>true</internal_replication>{replicas}</shard></fleet></remote_servers>
+{keeper}
 </yandex>
 """
+REPLICA = "<replica><host>127.0.0.1</host><port>{tcp}</port></replica>"
+KEEPER = """<zookeeper><node><host>127.0.0.1</host><port>{port}</port></node><session_timeout_ms>3000</session_timeout_ms></zookeeper>
+<macros><shard>1</shard><replica>{name}</replica></macros>"""
 USERS = """<yandex><profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
 <users><default><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>none</quota></default>
 <poor><password>penny</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>few</quota></poor></users>
@@ -38,16 +42,42 @@ def free_ports(count):
     return ports
 
 
+class Keeper:
+    """ZooKeeper, by which replicas agree."""
+
+    def __init__(self, context):
+        folder, (self.port,) = context.path("keeper"), free_ports(1)
+        os.makedirs(folder)
+        jars = ":".join(f"/usr/share/java/{name}.jar" for name in KEEPER_JARS)
+        self.process = context.start(
+            TEST_ROOT, "enter", root_path("zookeeper"), "--bind", os.path.dirname(context.folder), "java", "-Xmx128m",
+            "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.4lw.commands.whitelist=ruok", "-cp", jars,
+            "org.apache.zookeeper.server.ZooKeeperServerMain", self.port, folder)
+        wait_until(self.answers, lambda: f"an answer of {self.process}", START_SECONDS)
+
+    def answers(self):
+        self.process.check_alive()
+        try:
+            with socket.create_connection(("127.0.0.1", self.port)) as asked:
+                asked.sendall(b"ruok")
+                return asked.recv(4) == b"imok"
+        except OSError:
+            return False
+
+
 class Server:
     """Its data outlives a kill: start it again."""
 
-    def __init__(self, context, queries=1000, listen="127.0.0.1"):
+    def __init__(self, context, queries=1000, listen="127.0.0.1", name="clickhouse", tcp=None, replicas=(), keeper=None):
         self.context, self.root, self.process = context, root_path("clickhouse"), None
-        self.folder = context.path("clickhouse")
+        self.folder = context.path(name)
         os.makedirs(self.folder, exist_ok=True)
-        self.port, tcp, between = free_ports(3)
+        self.port, between, free = free_ports(3)
+        tcp = tcp or free
         with open(os.path.join(self.folder, "config.xml"), "w", encoding="utf-8") as out:
-            out.write(CONFIG.format(folder=self.folder, http=self.port, tcp=tcp, between=between, listen=listen))
+            out.write(CONFIG.format(folder=self.folder, http=self.port, tcp=tcp, between=between, listen=listen,
+                                    replicas="".join(REPLICA.format(tcp=each) for each in replicas or [tcp]),
+                                    keeper=KEEPER.format(port=keeper.port, name=name) if keeper else ""))
         with open(os.path.join(self.folder, "users.xml"), "w", encoding="utf-8") as out:
             out.write(USERS.format(queries=queries))
         self.start()

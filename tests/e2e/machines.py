@@ -9,14 +9,24 @@ import subprocess
 
 from harness import Process, check, wait_until
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
+
+
+def unshare(flags):
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(libc.unshare(flags) == 0, "no namespace of its own:", os.strerror(ctypes.get_errno()))
 
 
 def isolate():
     """This process, and all that it starts from here on, gets a network of its own."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    check(libc.unshare(CLONE_NEWNET) == 0, "no network of its own:", os.strerror(ctypes.get_errno()))
+    unshare(CLONE_NEWNET)
     ip("link", "set", "lo", "up")
+
+
+def mounts_apart():
+    """What this process mounts from here on, nobody else sees, and it goes with this process."""
+    unshare(CLONE_NEWNS)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
 def ip(*arguments):

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 
-from clickhouse import Disturber, Server
+from clickhouse import Disturber, Keeper, Server, free_ports
 from harness import COMPLETE, FAILED, PYTHON, USAGE, Failure, Report, check, check_equal, program_path, test, wait_until
 from segment_test import SETTINGS, lines_of
 
@@ -259,6 +259,39 @@ def test_server_that_is_killed_gone_full_or_deaf_loses_and_doubles_nothing(conte
     store(context, "flush", url=url)
     adding.check(server)
     wrong_schema(context, server, adding, url)
+
+
+@test(timeout=200)
+def test_replicas_of_a_cluster_have_each_record_once_whichever_is_killed(context):
+    keeper, ports = Keeper(context), free_ports(2)
+    servers = [Server(context, name=f"replica{number}", tcp=port, replicas=ports, keeper=keeper) for number, port in enumerate(ports)]
+    adding = Adding(context)
+    urls = [server.url() + "?cluster=fleet&replicated=1" for server in servers]
+    for url in urls:
+        store(context, "init", url=url)
+
+    def check_both():
+        for server in servers:
+            wait_until(lambda server=server: server.number("SELECT count(*) FROM step_local FINAL") == adding.runs * adding.steps,
+                       lambda server=server: f"{server.number('SELECT count(*) FROM step_local FINAL')} of "
+                       f"{adding.runs * adding.steps} steps in {server.folder}", timeout=60)
+            adding.check(server)
+    adding.add(urls[0])
+    adding.add(urls[1])
+    check_both()
+    # One is gone: the other takes all, and what was sent to the one that is gone waits.
+    servers[0].kill()
+    adding.add(urls[1])
+    adding.add(urls[0], "--patience", "0", wanted=(FAILED,))
+    servers[0].start()
+    store(context, "flush", url=urls[0])
+    check_both()
+    check_equal(servers[0].query("SELECT DISTINCT engine FROM system.tables WHERE name LIKE '%_local'"),
+                "ReplicatedReplacingMergeTree\n", "engine of the tables")
+    # The same again, from the other side.
+    for url in urls:
+        store(context, "add", context.path("out"), "--run", "run1", url=url)
+    check_both()
 
 
 def kill_and_add(server, adding, url, patient):
