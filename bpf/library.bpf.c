@@ -16,6 +16,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define RANKS_MAX 16384    /* whose parts are added up */
 #define MADE_MAX 64        /* communicators that one call makes */
 #define RANK_MAX (1 << 24) /* larger numbers are none */
+#define STARTS_MAX 4096    /* requests that one call begins */
 
 /*
  * All arguments at once, into memory, and then by index: so the verifier sees
@@ -128,6 +129,15 @@ static __always_inline void number_keep(struct hit *hit, const struct pending_co
 	communicator_keep(hit, pending->communicator, &place);
 }
 
+static __noinline int request_keep(struct hit *hit, const struct pending_communicator *pending)
+{
+	struct communicator_key key = {.target = hit->target};
+
+	if (handle_read(pending, 0, &key.handle) && key.handle)
+		bpf_map_update_elem(&requests, &key, &hit->thread->prepared, BPF_ANY);
+	return 0;
+}
+
 struct made_walk {
 	struct hit *hit;
 	struct pending_communicator *pending;
@@ -161,6 +171,10 @@ static __noinline int communicator_settle(struct hit *hit)
 	pending->call.place = 0;
 	if (tells_number(pending)) {
 		number_keep(hit, pending);
+		return 0;
+	}
+	if (pending->action == LIBRARY_PREPARE) {
+		request_keep(hit, pending);
 		return 0;
 	}
 	if (pending->action == LIBRARY_MAKE_ALL)
@@ -281,6 +295,8 @@ static __noinline int counts_fill(struct hit *hit, const struct library_call *ca
 	record->input_splits = record->output_splits = 0;
 	count_take(hit, call->input_count, call->width, &record->input_count);
 	count_take(hit, call->output_count, call->width, &record->output_count);
+	if (call->counting & COUNT_SINGLE)
+		record->input_count = record->output_count = 1;
 	/* Only the root's are read by the library, others may be anything. */
 	if (call->input_counts && (!(call->counting & COUNT_INPUT_ROOT) || record->rank == record->peer)) {
 		record->input_splits = (__u16)counts_read(
@@ -435,7 +451,68 @@ static __noinline int communicator_wait(struct hit *hit, const struct library_ca
 	return 0;
 }
 
-/* What is no collective: groups of calls, and what is learnt of communicators. */
+/* --- persistent requests -------------------------------------------------------------- */
+
+/* A call that only says what is to be begun later. The parts of single ranks are not kept. */
+static __noinline int request_prepare(struct hit *hit, const struct hook_description *description, __u64 caller)
+{
+	struct library_collective_event *record = RECORD_HEAD(hit->thread, library_collective_event);
+
+	library_fill(hit, description, caller);
+	record->input_splits = record->output_splits = 0;
+	record->event.operator_ = (__u16)description->operator_;
+	hit->thread->prepared = *record;
+	return communicator_wait(hit, &description->library);
+}
+
+struct start_walk {
+	struct hit *hit;
+	struct pending_communicator at; /* the requests */
+	__u64 caller;
+	__u32 count;
+};
+
+static long request_start(__u32 index, struct start_walk *walk)
+{
+	struct hit *hit = walk->hit;
+	struct library_collective_event *known, *record = RECORD_HEAD(hit->thread, library_collective_event);
+	struct communicator_key key = {.target = hit->target};
+
+	if (index >= walk->count || !handle_read(&walk->at, index, &key.handle))
+		return 1;
+	known = bpf_map_lookup_elem(&requests, &key);
+	if (!known)
+		return 0;
+	*record = *known;
+	record->caller = walk->caller;
+	record->flags = flags_of(hit, walk->caller);
+	hit->thread->tensor_count = 0;
+	library_send(hit, known->event.operator_);
+	return 0;
+}
+
+static __noinline int requests_start(struct hit *hit, const struct library_call *call, __u64 caller)
+{
+	struct start_walk walk = {.hit = hit, .at.width = call->width, .caller = caller, .count = 1};
+
+	walk.at.result = call_argument(hit, call->result);
+	if (call->input_count)
+		walk.count = (__u32)call_argument(hit, call->input_count);
+	bpf_loop(walk.count < STARTS_MAX ? walk.count : STARTS_MAX, request_start, &walk, 0);
+	return 0;
+}
+
+static __noinline int request_release(struct hit *hit, const struct library_call *call)
+{
+	struct pending_communicator at = {.width = call->width, .result = call_argument(hit, call->result)};
+	struct communicator_key key = {.target = hit->target};
+
+	if (handle_read(&at, 0, &key.handle))
+		bpf_map_delete_elem(&requests, &key);
+	return 0;
+}
+
+/* What is no collective: groups of calls, what is learnt of communicators, and requests. */
 SEC("uprobe.multi")
 int library_noted(struct pt_regs *context)
 {
@@ -454,6 +531,12 @@ int library_noted(struct pt_regs *context)
 		group_change(hit.thread, action);
 	else if (action == LIBRARY_FORGET || action == LIBRARY_FORGET_AT)
 		communicator_forget(&hit, &description->library);
+	else if (action == LIBRARY_PREPARE)
+		request_prepare(&hit, description, caller);
+	else if (action == LIBRARY_START)
+		requests_start(&hit, &description->library, caller);
+	else if (action == LIBRARY_RELEASE)
+		request_release(&hit, &description->library);
 	else
 		communicator_wait(&hit, &description->library);
 	return 0;

@@ -162,7 +162,8 @@ struct thread_state {
 	__u64 devices_below; /* that were pushed, a byte each, plus 1; 0: unknown */
 	struct pending_segment pending;
 	struct pending_communicator communicator;
-	struct call_frame launch; /* of a runtime, place 0: none */
+	struct library_collective_event prepared; /* what `communicator` is to be a request of: LIBRARY_PREPARE */
+	struct call_frame launch;                 /* of a runtime, place 0: none */
 	struct pending_kernel kernel;
 	/* Arguments of a library's call by place + 1, which is so much as an index less 1; 0 where there is none. */
 	__u64 library_words[LIBRARY_WORDS];
@@ -197,6 +198,14 @@ struct {
 	__type(key, struct communicator_key);
 	__type(value, struct communicator_place);
 } communicators __weak SEC(".maps");
+
+/* What a persistent request begins, by its handle. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct communicator_key);
+	__type(value, struct library_collective_event);
+} requests __weak SEC(".maps");
 
 /* Handles of drivers that stand for a device. */
 struct {

@@ -365,6 +365,7 @@ enum library_counting {
 	COUNT_OUTPUT_ROOT = 1 << 3, /* only the root gets anything */
 	COUNT_OUTPUT_OWN = 1 << 4,  /* what the rank gets is one of the splits of what it gives */
 	COUNT_UNEVEN = 1 << 5,      /* ranks may have different counts; set by the programs */
+	COUNT_SINGLE = 1 << 6,      /* one element, without an argument that says so */
 };
 
 enum library_flag {

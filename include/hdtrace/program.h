@@ -175,6 +175,10 @@ enum library_action {
 	LIBRARY_RANK,      /* the result is the rank in it */
 	LIBRARY_FORGET,    /* it ends */
 	LIBRARY_FORGET_AT, /* the one that `result` points to ends */
+	/* Persistent requests of MPI: `result` points to them. */
+	LIBRARY_PREPARE, /* the result is one for a rank's part in a collective, to be begun again and again */
+	LIBRARY_START,   /* it is begun, or as many of them as the input count says */
+	LIBRARY_RELEASE, /* it ends */
 };
 
 enum library_width {

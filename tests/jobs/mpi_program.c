@@ -311,7 +311,58 @@ static void windows(void)
 	MPI_Get(here, 4, MPI_DOUBLE, next, 16, 4, MPI_DOUBLE, window);
 	say("MPI_Win_fence barrier - - 0 0 0 - 0 %d - -", size);
 	MPI_Win_fence(0, window);
+	say("MPI_Fetch_and_op get_accumulate sum int64 1 8 8 %d 0 %d - -", next, size);
+	MPI_Fetch_and_op(given, got, MPI_LONG, next, 24, MPI_SUM, window);
+	say("MPI_Compare_and_swap get_accumulate - int32 1 4 4 %d 0 %d - -", next, size);
+	MPI_Compare_and_swap(given, given, here, MPI_INT, next, 32, window);
+	say("MPI_Win_fence barrier - - 0 0 0 - 0 %d - -", size);
+	MPI_Win_fence(0, window);
 	MPI_Win_free(&window);
+}
+
+#if MPI_VERSION >= 4
+#define PREPARE(name) MPI_##name
+#define PREPARED_BY "MPI_"
+#else /* Open MPI has them as an extension */
+#include <mpi-ext.h>
+#define PREPARE(name) MPIX_##name
+#define PREPARED_BY "MPIX_"
+#endif
+
+/* A request that another function prepared, in a variable that is gone. */
+__attribute__((noinline)) static MPI_Request sum_prepared(int count)
+{
+	MPI_Request request;
+
+	PREPARE(Allreduce_init)(given, got, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+	return request;
+}
+
+/* Nothing is sent when a request is prepared, only whenever it is started. */
+static void persistent(void)
+{
+	int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+	MPI_Request pair[2], sum = sum_prepared(7), barrier;
+
+	MPI_Recv_init(got, 9, MPI_FLOAT, previous, 11, MPI_COMM_WORLD, &pair[0]);
+	MPI_Send_init(given, 9, MPI_FLOAT, next, 11, MPI_COMM_WORLD, &pair[1]);
+	PREPARE(Barrier_init)(MPI_COMM_WORLD, MPI_INFO_NULL, &barrier);
+	for (int turn = 0; turn < 3; turn++) {
+		say("MPI_Recv_init receive - float32 9 36 36 %d 0 %d - -", previous, size);
+		say("MPI_Send_init send - float32 9 36 0 %d 0 %d - -", next, size);
+		MPI_Startall(2, pair);
+		MPI_Waitall(2, pair, MPI_STATUSES_IGNORE);
+		say(PREPARED_BY "Allreduce_init all_reduce sum float64 7 56 56 - 0 %d - -", size);
+		MPI_Start(&sum);
+		MPI_Wait(&sum, MPI_STATUS_IGNORE);
+		say(PREPARED_BY "Barrier_init barrier - - 0 0 0 - 0 %d - -", size);
+		MPI_Start(&barrier);
+		MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+	}
+	MPI_Request_free(&pair[0]);
+	MPI_Request_free(&pair[1]);
+	MPI_Request_free(&sum);
+	MPI_Request_free(&barrier);
 }
 
 static void *other_thread(void *argument)
@@ -370,6 +421,7 @@ static void all(int provided)
 	scans();
 	neighbors();
 	windows();
+	persistent();
 	threads(provided);
 }
 

@@ -4,9 +4,8 @@
  * the HCCL interfaces of CANN (8), the MPI standard (4.0) with mpi.h of Open MPI 4.1
  * and MPICH 4.0. RCCL and HCCL were never run on their hardware.
  *
- * Left out: persistent requests of MPI, MPI_Fetch_and_op and MPI_Compare_and_swap, ncclCommSplit's
- * ranks, batches of HcclBatchSendRecv. A window of MPI is a communicator here: it has
- * the ranks of the one that it was made of, and fences are its barriers.
+ * Left out: ncclCommSplit's ranks, batches of HcclBatchSendRecv, partitioned communication of MPI. A window of MPI is a
+ * communicator here: it has the ranks of the one that it was made of, and fences are its barriers.
  */
 #include "probe/library_calls.h"
 
@@ -146,6 +145,19 @@ static const struct library_function hccl[] = {
 	RECEIVE, .output = ARGUMENT(0), .output_count = ARGUMENT(1), .output_type = ARGUMENT(2), .peer = ARGUMENT(3),  \
 		 .communicator = ARGUMENT(5)
 
+/* As the function of that name, with a request to begin it by; Open MPI 4.1 has those of collectives as an extension.
+ */
+#define PREPARED(name, ...) PREPARED_AS(name, __VA_ARGS__)
+#define PREPARED_AS(name, kind_, ...)                                                                                  \
+	{                                                                                                              \
+		name,                                                                                                  \
+		{                                                                                                      \
+			.action = LIBRARY_PREPARE, .kind = COLLECTIVE_##kind_, __VA_ARGS__                             \
+		}                                                                                                      \
+	}
+#define PREPARED_TWINS(name, ...)                                                                                      \
+	PREPARED("MPI_" name "_init", __VA_ARGS__), PREPARED("MPIX_" name "_init", __VA_ARGS__)
+
 static const struct library_function mpi[] = {
 	TWINS("Allreduce", "Iallreduce", ALL_REDUCE, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
 		.operation = ARGUMENT(4), .communicator = ARGUMENT(5)),
@@ -221,7 +233,51 @@ static const struct library_function mpi[] = {
 		.input_type = ARGUMENT(2), .peer = ARGUMENT(3), .operation = ON_STACK(7), .communicator = ON_STACK(8)),
 	TWINS("Get_accumulate", "Rget_accumulate", GET_ACCUMULATE, GIVES_GETS, .peer = ON_STACK(6),
 		.operation = ON_STACK(10), .communicator = ON_STACK(11)),
+	/* (here, gets, type, rank, place there, operation, window), and with what is compared between the first two */
+	COLLECTIVE("MPI_Fetch_and_op", GET_ACCUMULATE, BUFFERS, TYPE_BOTH(ARGUMENT(2)), .counting = COUNT_SINGLE,
+		.peer = ARGUMENT(3), .operation = ARGUMENT(5), .communicator = ON_STACK(6)),
+	COLLECTIVE("MPI_Compare_and_swap", GET_ACCUMULATE, .input = ARGUMENT(0), .output = ARGUMENT(2),
+		TYPE_BOTH(ARGUMENT(3)), .counting = COUNT_SINGLE, .peer = ARGUMENT(4), .communicator = ON_STACK(6)),
 	COLLECTIVE("MPI_Win_fence", BARRIER, .communicator = ARGUMENT(1)),
+	PREPARED("MPI_Send_init", SENDS, .result = ON_STACK(6)),
+	PREPARED("MPI_Ssend_init", SENDS, .result = ON_STACK(6)),
+	PREPARED("MPI_Bsend_init", SENDS, .result = ON_STACK(6)),
+	PREPARED("MPI_Rsend_init", SENDS, .result = ON_STACK(6)),
+	PREPARED("MPI_Recv_init", RECEIVES, .result = ON_STACK(6)),
+	/* Behind the communicator they have hints, and then the request. */
+	PREPARED_TWINS("Allreduce", ALL_REDUCE, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
+		.operation = ARGUMENT(4), .communicator = ARGUMENT(5), .result = ON_STACK(7)),
+	PREPARED_TWINS("Bcast", BROADCAST, .input = ARGUMENT(0), .output = ARGUMENT(0), COUNT_BOTH(ARGUMENT(1)),
+		TYPE_BOTH(ARGUMENT(2)), .peer = ARGUMENT(3), .communicator = ARGUMENT(4), .result = ON_STACK(6)),
+	PREPARED_TWINS("Reduce", REDUCE, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
+		.counting = COUNT_OUTPUT_ROOT, .operation = ARGUMENT(4), .peer = ARGUMENT(5),
+		.communicator = ON_STACK(6), .result = ON_STACK(8)),
+	PREPARED_TWINS("Allgather", ALL_GATHER, GIVES_GETS, .counting = COUNT_OUTPUT_EACH, .communicator = ON_STACK(6),
+		.result = ON_STACK(8)),
+	PREPARED_TWINS("Allgatherv", ALL_GATHER, GIVES_GETS_PARTS, .communicator = ON_STACK(7), .result = ON_STACK(9)),
+	PREPARED_TWINS("Reduce_scatter", REDUCE_SCATTER, BUFFERS, .input_counts = ARGUMENT(2), TYPE_BOTH(ARGUMENT(3)),
+		.counting = COUNT_OUTPUT_OWN, .operation = ARGUMENT(4), .communicator = ARGUMENT(5),
+		.result = ON_STACK(7)),
+	PREPARED_TWINS("Reduce_scatter_block", REDUCE_SCATTER, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
+		.counting = COUNT_INPUT_EACH, .operation = ARGUMENT(4), .communicator = ARGUMENT(5),
+		.result = ON_STACK(7)),
+	PREPARED_TWINS("Alltoall", ALL_TO_ALL, GIVES_GETS, .counting = COUNT_INPUT_EACH | COUNT_OUTPUT_EACH,
+		.communicator = ON_STACK(6), .result = ON_STACK(8)),
+	PREPARED_TWINS("Alltoallv", ALL_TO_ALL, .input = ARGUMENT(0), .input_counts = ARGUMENT(1),
+		.input_type = ARGUMENT(3), .output = ARGUMENT(4), .output_counts = ARGUMENT(5),
+		.output_type = ON_STACK(7), .communicator = ON_STACK(8), .result = ON_STACK(10)),
+	PREPARED_TWINS("Gather", GATHER, GIVES_GETS, .counting = COUNT_OUTPUT_EACH | COUNT_OUTPUT_ROOT,
+		.peer = ON_STACK(6), .communicator = ON_STACK(7), .result = ON_STACK(9)),
+	PREPARED_TWINS("Scatter", SCATTER, GIVES_GETS, .counting = COUNT_INPUT_EACH | COUNT_INPUT_ROOT,
+		.peer = ON_STACK(6), .communicator = ON_STACK(7), .result = ON_STACK(9)),
+	PREPARED_TWINS("Scan", SCAN, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)), .operation = ARGUMENT(4),
+		.communicator = ARGUMENT(5), .result = ON_STACK(7)),
+	PREPARED_TWINS("Exscan", EXCLUSIVE_SCAN, BUFFERS, COUNT_BOTH(ARGUMENT(2)), TYPE_BOTH(ARGUMENT(3)),
+		.operation = ARGUMENT(4), .communicator = ARGUMENT(5), .result = ON_STACK(7)),
+	PREPARED_TWINS("Barrier", BARRIER, .communicator = ARGUMENT(0), .result = ARGUMENT(2)),
+	NOTE("MPI_Start", START, .result = ARGUMENT(0)),
+	NOTE("MPI_Startall", START, .input_count = ARGUMENT(0), .result = ARGUMENT(1)),
+	NOTE("MPI_Request_free", RELEASE, .result = ARGUMENT(0)),
 	NOTE("MPI_Win_create", COPY, .communicator = ARGUMENT(4), .result = ARGUMENT(5)),
 	NOTE("MPI_Win_allocate", COPY, .communicator = ARGUMENT(3), .result = ARGUMENT(5)),
 	NOTE("MPI_Win_allocate_shared", COPY, .communicator = ARGUMENT(3), .result = ARGUMENT(5)),
@@ -308,7 +364,8 @@ enum program_kind library_program(const struct library_call *call)
 
 bool library_call_has_result(const struct library_call *call)
 {
-	return call->result && call->action != LIBRARY_FORGET_AT;
+	return call->result && call->action != LIBRARY_FORGET_AT && call->action != LIBRARY_START &&
+	       call->action != LIBRARY_RELEASE;
 }
 
 bool library_is_of_collectives(enum library_role role)

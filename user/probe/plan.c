@@ -431,7 +431,8 @@ static int library_functions_plan(struct library_plan *plan)
 	plan->open_mpi = elf_file_symbol(plan->elf, OPEN_MPI_SYMBOL) != NULL;
 	for (size_t number = 0; !error && (variant = library_variant(plan->role, number)); number++)
 		for (size_t index = 0; !error && index < count; index++)
-			if (!variant->only_collective || functions[index].call.action == LIBRARY_COLLECTIVE)
+			if (!variant->only_collective || functions[index].call.action == LIBRARY_COLLECTIVE ||
+				functions[index].call.action == LIBRARY_PREPARE)
 				error = library_function_plan(plan, &functions[index], variant, &code);
 	plan_find(plan, arrlen(plan->points) > 0, false, arrlen(plan->points) ? NULL : "its collectives are not seen",
 		"%td functions for collectives and communicators", arrlen(plan->points));
