@@ -224,14 +224,63 @@ Test(collective, of_ranks_attached_one_after_the_other_is_matched_by_time)
 	cr_assert_eq(collective_of(0, 2)->absent_rank, RANK_UNKNOWN, "it was not traced yet");
 }
 
+/* Eight ranks as a mesh of 2 by 2 by 2: neighbours have one group, those two and those four apart others. */
+Test(collective, on_the_dimensions_of_a_mesh_is_matched_in_each_group)
+{
+	static const int32_t distances[] = {1, 2, 4};
+
+	for (uint16_t i = 0; i < 8; i++)
+		cr_assert_eq(model_target(model, i, i, true, NULL), 0);
+	for (uint16_t target = 0; target < 8; target++)
+		for (uint16_t dimension = 0; dimension < 3; dimension++) {
+			struct record record =
+				record_of(target, target / distances[dimension] % 2, 2, 10u * dimension + target);
+
+			record.head.group = GROUP + 64 * dimension;
+			take(&record);
+		}
+	cr_assert_eq(model_finish(model), 0);
+	for (int32_t rank = 0; rank < 8; rank++)
+		for (size_t dimension = 0; dimension < 3; dimension++) {
+			const struct collective *found = collective_of((size_t)rank, dimension);
+
+			cr_expect_eq(found->matched_ranks, 2);
+			cr_expect_eq(found->last_rank, rank | distances[dimension]);
+			cr_expect_eq(found->skew_ns, (uint64_t)distances[dimension] * MILLISECOND);
+		}
+}
+
+/* Of three that claim a rank and one that claims the other, nobody knows who belongs together. */
 Test(collective, of_different_groups_of_one_size_is_not_matched)
 {
-	targets(4, true);
+	for (uint16_t i = 0; i < 4; i++)
+		cr_assert_eq(model_target(model, i, i, true, NULL), 0);
 	for (uint16_t target = 0; target < 4; target++)
-		reduce(target, target % 2, 2, 1);
+		reduce(target, target > 0, 2, 1);
 	cr_assert_eq(model_finish(model), 0);
 	for (size_t rank = 0; rank < 4; rank++)
 		cr_assert_eq(collective_of(rank, 0)->matched_ranks, 0);
+}
+
+/* Ranks that are not in the order of the job's, or that do other things, are of no mesh. */
+Test(collective, of_groups_that_do_not_fit_is_not_matched)
+{
+	for (uint16_t i = 0; i < 4; i++)
+		cr_assert_eq(model_target(model, i, i, true, NULL), 0);
+	for (uint16_t target = 0; target < 4; target++) {
+		struct record record = record_of(target, target % 2 == 0, 2, 1);
+
+		record.head.group += 64;
+		take(&record);
+		record = record_of(target, target % 2, 4, 2);
+		record.head.kind = target % 2 ? COLLECTIVE_BARRIER : COLLECTIVE_ALL_GATHER;
+		take(&record);
+	}
+	cr_assert_eq(model_finish(model), 0);
+	for (size_t rank = 0; rank < 4; rank++) {
+		cr_expect_eq(collective_of(rank, 0)->matched_ranks, 0);
+		cr_expect_eq(collective_of(rank, 1)->matched_ranks, 0);
+	}
 }
 
 Test(collective, of_different_jobs_is_not_matched)

@@ -5,9 +5,10 @@
  *
  * Which groups of different processes are one: of the same size and library, the k-th of these
  * in their process, as all ranks make their groups in the same order. Two
- * that claim the same rank in it are different groups after all, and are not
- * matched. Where a trace began in the middle, ranks were not attached at the same
- * moment: then numbers are moved so that the collectives lie closest in time.
+ * that claim the same rank in it are different groups after all: those of one dimension
+ * of a mesh, if each rank is claimed equally often. Then the lowest of those that claim a rank are of
+ * one group, the next ones of another. Else they are not matched. Where a trace began in the middle, ranks were not
+ * attached at the same moment: then numbers are moved so that the collectives lie closest in time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -315,6 +316,66 @@ static bool ranks_are_distinct(struct member **members)
 	return true;
 }
 
+/* How many claim the rank that a member has, and how many of these are lower ranks of the job than it. */
+static size_t claims_count(struct member **members, const struct member *member, size_t *lower)
+{
+	size_t count = 0;
+
+	*lower = 0;
+	for (size_t i = 0; i < arrlenu(members); i++) {
+		if (group_of(members[i])->rank != group_of(member)->rank)
+			continue;
+		count++;
+		*lower += members[i]->target->result.rank < member->target->result.rank;
+	}
+	return count;
+}
+
+/* A group has its ranks in the order of the job's, and its members do the same things most of the time. */
+static bool is_one_group(struct member **members)
+{
+	size_t compared = 0, alike = 0;
+
+	for (size_t i = 1; i < arrlenu(members); i++) {
+		for (size_t j = 0; j < i; j++)
+			if ((group_of(members[i])->rank < group_of(members[j])->rank) !=
+				(members[i]->target->result.rank < members[j]->target->result.rank))
+				return false;
+		for (ptrdiff_t number = 0; number < COMPARED; number++) {
+			const struct collective *left = collective_at(members[0], number);
+			const struct collective *right = collective_at(members[i], number);
+
+			compared += left && right;
+			alike += left && right && agrees(left, right);
+		}
+	}
+	return 2 * alike >= compared;
+}
+
+/* The groups of one dimension of a mesh: each rank of a group is claimed by as many as there are groups. */
+static void mesh_split(struct member **members, struct member ****groups)
+{
+	size_t lower, count = claims_count(members, members[0], &lower);
+	struct member **one;
+
+	for (size_t i = 0; i < arrlenu(members); i++)
+		if (members[i]->target->result.rank == RANK_UNKNOWN ||
+			claims_count(members, members[i], &lower) != count)
+			return;
+	for (size_t place = 0; place < count; place++) {
+		one = NULL;
+		for (size_t i = 0; i < arrlenu(members); i++) {
+			claims_count(members, members[i], &lower);
+			if (lower == place)
+				arrput(one, members[i]);
+		}
+		if (arrlenu(one) > 1 && is_one_group(one))
+			arrput(*groups, one);
+		else
+			arrfree(one);
+	}
+}
+
 /* Members that are of one group, each list in stb_ds. */
 static struct member ***groups_find(struct member *members)
 {
@@ -328,10 +389,13 @@ static struct member ***groups_find(struct member *members)
 				members[j].taken = true;
 				arrput(same, &members[j]);
 			}
-		if (arrlenu(same) > 1 && ranks_are_distinct(same))
+		if (arrlenu(same) > 1 && ranks_are_distinct(same)) {
 			arrput(groups, same);
-		else
-			arrfree(same);
+			continue;
+		}
+		if (arrlenu(same) > 1)
+			mesh_split(same, &groups);
+		arrfree(same);
 	}
 	return groups;
 }
