@@ -121,6 +121,25 @@ static __always_inline void group_read(struct collective_event *record, struct h
 	record->size = place[1];
 }
 
+/* The numbers of a std::vector<int64_t>, behind the tensors and `before` others; returns how many. */
+static __noinline int splits_read(struct hit *hit, __u64 vector, __u32 before)
+{
+	struct thread_state *thread = hit->thread;
+	__u64 bounds[2] = {}, bytes, offset;
+
+	offset = thread->tensor_count * sizeof(struct tensor_argument) + before * sizeof(__u64);
+	if (bpf_probe_read_user(bounds, sizeof(bounds), (void *)vector) || bounds[1] <= bounds[0])
+		return 0;
+	bytes = bounds[1] - bounds[0];
+	if (bytes > EVENT_SPLITS_MAX * sizeof(__u64))
+		return 0;
+	asm volatile("" : "+r"(offset));
+	offset &= TENSORS_SIZE - 1;
+	if (bpf_probe_read_user(thread->record.tail + offset, bytes, (void *)bounds[0]))
+		return 0;
+	return (int)(bytes / sizeof(__u64));
+}
+
 static __noinline int collective_fill(struct pt_regs *context, struct hit *hit, const struct hook_description *hook)
 {
 	struct collective_event *record = record_of(hit);
@@ -154,23 +173,31 @@ static __noinline int collective_fill(struct pt_regs *context, struct hit *hit, 
 			record->element_type = (__u8)walk.type;
 	}
 	record->tensor_count = (__u16)hit->thread->tensor_count;
+	record->input_splits = record->output_splits = 0;
+	if (call->input_splits)
+		record->input_splits = (__u8)splits_read(hit, argument_word(context, hit, call->input_splits - 1), 0);
+	if (call->output_splits)
+		record->output_splits = (__u8)splits_read(
+			hit, argument_word(context, hit, call->output_splits - 1), record->input_splits);
 	return 0;
 }
 
 static __noinline int collective_send(struct hit *hit, __u32 operator_)
 {
 	struct collective_event *record = record_of(hit);
+	__u32 lists = record->tensor_count * sizeof(struct tensor_argument) +
+	              (record->input_splits + record->output_splits) * sizeof(__u64);
 	__u64 stack = 0, size;
-	__u32 frame_count = 0, tensors = record->tensor_count;
+	__u32 frame_count = 0;
 	__u8 flags = 0;
 
 	if (call_is_alive(&hit->thread->bucket, hit->stack_pointer))
 		record->flags |= COLLECTIVE_BUCKET;
 	if (hit->settings->level == LEVEL_FULL) {
 		flags = engine_is_alive(hit) ? EVENT_BACKWARD : 0;
-		frame_count = python_stack_read(hit, tensors * sizeof(struct tensor_argument), &stack, &flags);
+		frame_count = python_stack_read(hit, lists, &stack, &flags);
 	}
-	size = sizeof(*record) + tensors * sizeof(struct tensor_argument) + frame_count * sizeof(struct python_frame);
+	size = sizeof(*record) + lists + frame_count * sizeof(struct python_frame);
 	event_fill(&record->event, hit, EVENT_COLLECTIVE, (__u32)size, 0);
 	record->event.operator_ = (__u16)operator_;
 	record->event.flags = flags;

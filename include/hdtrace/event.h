@@ -379,7 +379,7 @@ enum library_flag {
 /*
  * A rank begins a collective. event.operator_ is the operator of the dispatcher that
  * it is. Followed by tensor_argument[tensor_count], inputs first, then
- * python_frame[frame_count].
+ * __u64[input_splits], __u64[output_splits], then python_frame[frame_count].
  */
 struct collective_event {
 	struct event event;
@@ -395,7 +395,8 @@ struct collective_event {
 	__u8 operation;                        /* c10d::ReduceOp::RedOpType, COLLECTIVE_NO_OPERATION */
 	__u8 element_type;                     /* c10::ScalarType; 255: unknown */
 	__u8 flags;                            /* enum collective_flag */
-	__u8 reserved[6];
+	__u8 input_splits, output_splits;      /* numbers of rows for each rank, and from each, that follow; 0: even */
+	__u8 reserved[4];
 };
 
 /*

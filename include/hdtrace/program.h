@@ -157,10 +157,11 @@ struct collective_call {
 	__u8 kind; /* enum collective_kind */
 	__u8 inputs, input_form;
 	__u8 outputs, output_form;
-	__u8 options; /* pointer to them */
-	__u8 reduces; /* they have a reduce operation */
-	__u8 rooted;  /* they have a root */
-	__u8 peer;    /* the other rank, itself an argument */
+	__u8 options;                     /* pointer to them */
+	__u8 reduces;                     /* they have a reduce operation */
+	__u8 rooted;                      /* they have a root */
+	__u8 peer;                        /* the other rank, itself an argument */
+	__u8 input_splits, output_splits; /* std::vector<int64_t> of rows for each rank, and from each */
 };
 
 enum library_action {

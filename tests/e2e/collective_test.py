@@ -39,6 +39,10 @@ def check_every_call(context, backend, environment=None):
         check_equal([int(row["sequence"]) for row in common], list(range(len(common))), "sequence")
         check_equal({(row["matched_ranks"], row["absent_rank"], row["differs"]) for row in common},
                     {(str(RANKS), "", "0")}, "matches")
+        # The numbers of rows that collectives.py asks for, of five elements each.
+        uneven = "{" + "-".join(str(5 * ((rank + other) % 3 + 1)) for other in range(RANKS)) + "}"
+        check_equal([(row["splits"], row["output_splits"]) for row in rows if row["kind"] == "all_to_all"][-1],
+                    (uneven, uneven), "parts of single ranks")
         sizes = {"float32": 4, "float64": 8, "int64": 8, "int32": 4, "uint8": 1, "": 0}
         for row in rows:
             check_equal(int(row["bytes"]), int(row["count"]) * sizes[row["dtype"]], f"bytes of {row}")

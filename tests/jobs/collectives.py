@@ -51,7 +51,7 @@ def movements(log, device, rank, size, backend):
         distributed.scatter(data, [torch.ones_like(data) for _ in range(size)] if rank == 1 else None, 1)
 
 
-def into_one(log, device, size, backend):
+def into_one(log, device, rank, size, backend):
     """Names of these methods changed between versions."""
     data = torch.ones(8, device=device)
     large = torch.ones(8 * size, device=device)
@@ -62,6 +62,11 @@ def into_one(log, device, size, backend):
         distributed.reduce_scatter_tensor(data, large)
     log.write("all_to_all", "-", large)
     distributed.all_to_all_single(torch.empty_like(large), large)
+    # Rows of five elements, of which each rank gives and gets other numbers.
+    rows = [(rank + other) % 3 + 1 for other in range(size)]
+    uneven = torch.ones(sum(rows), 5, device=device)
+    log.write("all_to_all", "-", uneven)
+    distributed.all_to_all_single(torch.empty_like(uneven), uneven, rows, rows)
 
 
 def pairs(log, device, rank):
@@ -95,7 +100,7 @@ def work(backend, folder):
     log = Log(os.path.join(folder, f"{rank}.log"))
     reductions(log, device, rank, size)
     movements(log, device, rank, size, backend)
-    into_one(log, device, size, backend)
+    into_one(log, device, rank, size, backend)
     pairs(log, device, rank)
     functional(log, device, size)
     log.write("barrier")

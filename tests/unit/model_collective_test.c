@@ -192,6 +192,32 @@ Test(collective, tells_ranks_that_disagree)
 	cr_assert(collective_of(1, 0)->differs);
 }
 
+/* Rows of five elements for each rank; parts that do not add up to the tensor are left out. */
+Test(collective, has_the_elements_for_each_rank)
+{
+	struct {
+		struct record lists;
+		uint64_t splits[4];
+	} record = {.lists = record_of(0, 0, 2, 1), .splits = {1, 2, 3, 4}};
+	const struct rank *rank;
+
+	targets(1, true);
+	record.lists.head.event.size = sizeof(record);
+	record.lists.head.kind = COLLECTIVE_ALL_TO_ALL;
+	record.lists.head.input_elements = 15;
+	record.lists.head.output_elements = 36;
+	record.lists.head.input_splits = record.lists.head.output_splits = 2;
+	take(&record.lists);
+	record.lists.head.event.size = sizeof(record) - sizeof(uint64_t);
+	cr_assert_eq(model_event(model, &record.lists.head.event), -EINVAL);
+	cr_assert_eq(model_finish(model), 0);
+	rank = model_rank(model, 0);
+	cr_assert_eq(collective_of(0, 0)->input_splits, 2);
+	cr_expect_eq(collective_of(0, 0)->output_splits, 0, "36 elements are no rows of 7");
+	cr_expect_eq(rank->splits[collective_of(0, 0)->splits], 5);
+	cr_expect_eq(rank->splits[collective_of(0, 0)->splits + 1], 10);
+}
+
 Test(collective, sends_have_no_number_and_are_not_matched)
 {
 	struct record send = record_of(0, 0, 2, 1);

@@ -296,9 +296,25 @@ static void blocks_note(struct target_state *target, const struct collective_eve
 		arrput(target->collective_allocations, memory_argument(target, &event->event, &tensors[i]));
 }
 
+/* Rows for each rank as elements; returns how many are kept: none where they do not add up to the tensor. */
+static uint32_t splits_take(struct target_state *target, const uint64_t *rows, uint32_t count, uint64_t elements)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (__builtin_add_overflow(sum, rows[i], &sum))
+			return 0;
+	if (!sum || elements % sum || arrlenu(target->result.splits) >= INDEX_MAX - count)
+		return 0;
+	for (uint32_t i = 0; i < count; i++)
+		arrput(target->result.splits, rows[i] * (elements / sum));
+	return count;
+}
+
 int collective_begin(struct target_state *target, const struct collective_event *event)
 {
 	const struct tensor_argument *tensors = (const void *)(event + 1);
+	const uint64_t *splits = (const uint64_t *)(tensors + event->tensor_count);
 	uint32_t outputs = event->tensor_count - event->input_shown;
 	struct thread *thread = thread_find(target, event->event.thread_id);
 	struct collective collective;
@@ -308,6 +324,7 @@ int collective_begin(struct target_state *target, const struct collective_event 
 		return -ENOMEM;
 	if (event->input_shown > event->tensor_count ||
 		event->event.size < sizeof(*event) + event->tensor_count * sizeof(*tensors) +
+					    ((size_t)event->input_splits + event->output_splits) * sizeof(uint64_t) +
 					    event->frame_count * sizeof(struct python_frame))
 		return -EINVAL;
 	collective = collective_of(target, &event->event, event->stack, event->kind);
@@ -325,6 +342,10 @@ int collective_begin(struct target_state *target, const struct collective_event 
 	collective.input_address = event->input_shown ? tensors[0].data : 0;
 	collective.output_address = outputs ? tensors[event->input_shown].data : 0;
 	collective.in_place = collective.input_address && collective.input_address == collective.output_address;
+	collective.splits = (uint32_t)arrlenu(target->result.splits);
+	collective.input_splits = splits_take(target, splits, event->input_splits, event->input_elements);
+	collective.output_splits =
+		splits_take(target, splits + event->input_splits, event->output_splits, event->output_elements);
 	collective.run = operator_note(target, &event->event, event->stack, tensors, event->tensor_count);
 	blocks_note(target, event, tensors, &collective);
 	error = collective_add(target, &collective);

@@ -138,7 +138,10 @@ static const char *content_check(const struct event *record)
 
 		if (collective->input_shown > collective->tensor_count)
 			return "more inputs than tensors";
-		return lists_check(record, sizeof(*collective), collective->tensor_count, collective->frame_count);
+		return lists_check(record,
+			sizeof(*collective) +
+				((size_t)collective->input_splits + collective->output_splits) * sizeof(uint64_t),
+			collective->tensor_count, collective->frame_count);
 	}
 	case EVENT_LIBRARY_COLLECTIVE:
 		return library_check((const struct library_collective_event *)record);
@@ -233,9 +236,11 @@ bool event_stack_find(const struct event *event, struct event_stack *stack)
 	case EVENT_COLLECTIVE: {
 		const struct collective_event *collective = (const struct collective_event *)event;
 		const struct tensor_argument *tensors = (const struct tensor_argument *)(collective + 1);
+		const uint64_t *splits = (const uint64_t *)(tensors + collective->tensor_count);
 
 		*stack = (struct event_stack){collective->stack,
-			(const struct python_frame *)(tensors + collective->tensor_count), collective->frame_count};
+			(const struct python_frame *)(splits + collective->input_splits + collective->output_splits),
+			collective->frame_count};
 		return true;
 	}
 	case EVENT_LIBRARY_COLLECTIVE: {
