@@ -296,6 +296,13 @@ def test_agent_bears_a_full_disk_a_deaf_store_and_a_reload(context):
                "periods in the new store", timeout=30)
     wait_until(lambda: agent.rows("SELECT 1 FROM step"), "steps of the capture in the new store", timeout=30)
     check(waiting and all(os.path.exists(path) for path in waiting), "what the old store has not got is gone:", waiting)
+    # A capture without room says why, and is given to no store.
+    findings = len(agent.rows("SELECT 1 FROM finding"))
+    context.run("mount", "-t", "tmpfs", "-o", "size=32k", "none", agent.path("captures")).check_code(0)
+    agent.process.send(signal.SIGUSR1)
+    wait_until(lambda: "is not whole" in agent.process.err, lambda: f"that a capture found no room: {agent.process}", timeout=60)
+    check(agent.process.err.count("No space left on device") >= 2, f"the reason: {agent.process}")
+    check_equal(len(agent.rows("SELECT 1 FROM finding")), findings, "findings")
     # And it ends, though a store hangs.
     agent.write(period="1s", url=url)
     agent.process.send(signal.SIGHUP)

@@ -349,10 +349,12 @@ static void capture_finish(struct captures *captures)
 
 static void process_reap(struct captures *captures, uint64_t now_ns)
 {
+	int status;
+
 	adding_reap(captures, WNOHANG);
 	if (!captures->process)
 		return;
-	if (waitpid(captures->process, NULL, WNOHANG) != captures->process) {
+	if (waitpid(captures->process, &status, WNOHANG) != captures->process) {
 		if (now_ns - captures->process_ns >
 			(uint64_t)((captures->config->capture_seconds + PATIENCE_SECONDS) * (double)SECOND_NS))
 			kill(captures->process, SIGKILL);
@@ -363,6 +365,12 @@ static void process_reap(struct captures *captures, uint64_t now_ns)
 	if (!captures->unfinished)
 		return;
 	capture_finish(captures);
+	/* It has said why. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE) {
+		fprintf(stderr, "hdtrace: the capture %s is not whole\n", captures->path);
+		mark_remove(captures->path);
+		return;
+	}
 	store_add(captures, captures->path, captures->run);
 }
 

@@ -84,15 +84,26 @@ int output_open(struct output *output, const char *path)
 	return error;
 }
 
+/* Why nothing could be written into a file, which stdio has forgotten: the next write says it, or the one after half a
+ * write. */
+static int failure_of(int descriptor)
+{
+	static const char again[OUTPUT_BUFFER_BYTES];
+
+	for (int i = 0; i < 2; i++)
+		if (write(descriptor, again, sizeof(again)) < 0)
+			return -errno;
+	return -EIO;
+}
+
 int output_commit(struct output *output)
 {
 	int error = 0;
 
-	/* What could not be written is tried once more, which tells why. */
 	if (fflush(output->file))
 		error = -errno;
 	else if (ferror(output->file))
-		error = -EIO;
+		error = failure_of(fileno(output->file));
 	if (fclose(output->file) && !error)
 		error = -errno;
 	output->file = NULL;
