@@ -15,8 +15,8 @@ def holders(job):
     return found
 
 
-def check_owners(context, *arguments):
-    job = context.trained("owners", *arguments)
+def check_owners(context, *arguments, program="owners"):
+    job = context.trained(program, *arguments)
     context.attach(job, "--steps", "3").check_code(COMPLETE)
     wanted, report = holders(job), context.report()
     check(len(wanted) > 30, f"the job lists {len(wanted)} storages")
@@ -27,14 +27,18 @@ def check_owners(context, *arguments):
         check_equal((block["type"], block["size"], block["owner"] or ""), (kind, size, name), f"block {address:#x}")
         check_equal((block["start_time_stamp"], block["task_name"], block["is_persistent"]), (0, "initialization", 1),
                     f"life of {name}")
-    inputs = {"0": {"dtype": "float32", "layout": "strided", "shape": [8, 24]}}
-    check_equal(report.json["metadata"]["batch_shapes"], {"loss_inputs": None, "model_inputs": inputs}, "shapes of the batch")
     return job, older, wanted
+
+
+def check_inputs(context):
+    inputs = {"0": {"dtype": "float32", "layout": "strided", "shape": [8, 24]}}
+    check_equal(context.report().json["metadata"]["batch_shapes"], {"loss_inputs": None, "model_inputs": inputs}, "shapes of the batch")
 
 
 @test
 def test_blocks_older_than_the_attach_have_their_owners(context):
     job, older, wanted = check_owners(context)
+    check_inputs(context)
     # What is left is what the step at hand had: less than one step's worth.
     others = [block for address, block in older.items() if address not in wanted]
     check(all(block["type"] not in ("Parameter", "Buffer", "Optstate") for block in others), f"wrong owners: {others}")
@@ -44,16 +48,41 @@ def test_blocks_older_than_the_attach_have_their_owners(context):
 @test(root="cuda", timeout=240)
 def test_blocks_older_than_the_attach_have_their_owners_in_2_6(context):
     check_owners(context)
+    check_inputs(context)
 
 
 @test(root="cuda", device="cuda", timeout=240)
 def test_blocks_of_a_device_older_than_the_attach_have_their_owners(context):
     check_owners(context)
+    check_inputs(context)
 
 
 @test(root="latest", timeout=240)
 def test_blocks_older_than_the_attach_have_their_owners_in_the_latest_version(context):
     check_owners(context)
+    check_inputs(context)
+
+
+def check_nasty(context):
+    """Names of all that modules and optimizers hold in unusual ways."""
+    _, _, wanted = check_owners(context, program="nasty")
+    check(len(wanted) > 100, f"the job lists {len(wanted)} storages")
+    check({kind for kind, _, _ in wanted.values()} == {"Parameter", "Gradient", "Buffer", "Optstate"}, "kinds are missing")
+
+
+@test
+def test_unusual_ways_to_hold_memory_are_known(context):
+    check_nasty(context)
+
+
+@test(root="latest", timeout=240)
+def test_unusual_ways_to_hold_memory_are_known_in_the_latest_version(context):
+    check_nasty(context)
+
+
+@test(root="cuda", device="cuda", timeout=240)
+def test_unusual_ways_to_hold_memory_of_a_device_are_known(context):
+    check_nasty(context)
 
 
 @test(timeout=120)

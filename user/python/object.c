@@ -3,6 +3,8 @@
 #include "python/object.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,7 @@
 /* tp_flags. */
 #define TYPE_INLINE_VALUES (1ull << 2)
 #define TYPE_MANAGED_DICT (1ull << 4)
+#define TYPE_IS_INTEGER (1ull << 24)
 #define TYPE_IS_LIST (1ull << 25)
 #define TYPE_IS_TUPLE (1ull << 26)
 #define TYPE_IS_DICT (1ull << 29)
@@ -342,4 +345,92 @@ char *python_text(struct python_memory *memory, uint64_t object)
 
 	return python_text_read(memory->layout, &memory->types, memory->read, memory->context, object, &text) ? NULL
 	                                                                                                      : text;
+}
+
+/* PyLongObject: how many digits of 30 bits there are, and the sign; then the digits. */
+#define INTEGER_SIZE 16
+#define INTEGER_DIGITS 24
+#define INTEGER_TAG_DIGITS 3 /* since 3.12, from this bit on; below it */
+#define INTEGER_TAG_SIGN 3   /* 0: positive, 1: zero, 2: negative */
+#define INTEGER_NEGATIVE 2
+
+/* One of a digit: the keys of dictionaries rarely are larger. */
+static bool integer_read(const struct python_memory *memory, uint64_t object, int64_t *value)
+{
+	bool tagged = memory->layout->major > 3 || memory->layout->minor >= 12;
+	uint64_t word;
+	int64_t count;
+	uint32_t digit;
+
+	if (!(type_flags(memory, python_type_of(memory, object)) & TYPE_IS_INTEGER) ||
+		python_memory_read(memory, object + INTEGER_SIZE, &word, sizeof(word)) ||
+		python_memory_read(memory, object + INTEGER_DIGITS, &digit, sizeof(digit)))
+		return false;
+	count = (int64_t)word;
+	if (tagged) {
+		count = (int64_t)(word >> INTEGER_TAG_DIGITS);
+		if ((word & INTEGER_TAG_SIGN) == 1)
+			count = 0;
+		else if ((word & INTEGER_TAG_SIGN) == INTEGER_NEGATIVE)
+			count = -count;
+	}
+	*value = count * (int64_t)digit;
+	return count >= -1 && count <= 1;
+}
+
+char *python_key_text(struct python_memory *memory, uint64_t key)
+{
+	char *text = python_text(memory, key), *written = NULL;
+	int64_t number;
+
+	if (text && asprintf(&written, "\"%s\"", text) < 0)
+		written = NULL;
+	else if (!text && integer_read(memory, key, &number) && asprintf(&written, "%" PRId64, number) < 0)
+		written = NULL;
+	free(text);
+	return written;
+}
+
+/* --- slots --------------------------------------------------------------------- */
+
+#define TYPE_MEMBERS_BEFORE_BASE 16 /* tp_members, tp_getset, tp_base */
+#define SLOTS_MAX 64
+#define SLOT_NAME_MAX 64
+#define SLOT_OFFSET_MAX 65536
+#define BASES_MAX 32
+
+/* PyMemberDef. */
+struct member {
+	uint64_t name;
+	uint32_t kind, padding;
+	uint64_t offset, flags, text;
+};
+
+static bool member_is_called(const struct python_memory *memory, const struct member *member, const char *name)
+{
+	char text[SLOT_NAME_MAX];
+	size_t length = strlen(name) + 1;
+
+	return length <= sizeof(text) && !python_memory_read(memory, member->name, text, length) &&
+	       !memcmp(text, name, length);
+}
+
+uint64_t python_slot(const struct python_memory *memory, uint64_t object, const char *name)
+{
+	uint64_t type = python_type_of(memory, object);
+
+	for (int depth = 0; type && depth < BASES_MAX; depth++) {
+		uint64_t members = python_pointer(memory, type + memory->layout->type.base - TYPE_MEMBERS_BEFORE_BASE);
+		struct member member;
+
+		for (size_t i = 0; members && i < SLOTS_MAX; i++) {
+			if (python_memory_read(memory, members + i * sizeof(member), &member, sizeof(member)) ||
+				!member.name)
+				break;
+			if (member.offset < SLOT_OFFSET_MAX && member_is_called(memory, &member, name))
+				return python_pointer(memory, object + member.offset);
+		}
+		type = python_pointer(memory, type + memory->layout->type.base);
+	}
+	return 0;
 }

@@ -59,10 +59,16 @@ bool python_type_is_container(const struct python_memory *memory, uint64_t type)
 /* The items of a dictionary, list or tuple, appended to the stb_ds array *items. -EBADMSG: it is none. */
 int python_container_items(const struct python_memory *memory, uint64_t object, struct python_item **items);
 
+/* The value of an attribute of __slots__, 0: there is none of this name, or it is not set. */
+uint64_t python_slot(const struct python_memory *memory, uint64_t object, const char *name);
+
 /* The same of an object's own attributes; none is no error. */
 int python_attributes(const struct python_memory *memory, uint64_t object, struct python_item **items);
 
 /* A string object, to be freed; NULL when it is none. */
 char *python_text(struct python_memory *memory, uint64_t object);
+
+/* The key of an item as it is written in brackets, `"name"` or `2`, to be freed; NULL when it is neither. */
+char *python_key_text(struct python_memory *memory, uint64_t key);
 
 #endif

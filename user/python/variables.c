@@ -162,11 +162,15 @@ static void object_meet(
 		variables->search.found(variables->search.context, &variable);
 }
 
-/* Part of a name: "path" and what comes behind it; false when it is too long, or a key is no text. */
+/*
+ * Part of a name: "path" and what comes behind it; false when it is too long, or a key is neither text nor number.
+ * In brackets it is written as in a program.
+ */
 static bool path_grow(
 	struct variables *variables, char out[NAME_BYTES_MAX], const char *path, const char *format, uint64_t key)
 {
-	char *text = python_text(variables->search.memory, key);
+	struct python_memory *memory = variables->search.memory;
+	char *text = *format == '[' ? python_key_text(memory, key) : python_text(memory, key);
 	int used = snprintf(out, NAME_BYTES_MAX, "%s", path), more = -1;
 
 	if (text && used >= 0 && used < NAME_BYTES_MAX)
@@ -225,7 +229,7 @@ static void stop_look(struct variables *variables, const struct stop *stop)
 
 	if (kind == TYPE_CONTAINER && !python_container_items(memory, stop->object, &items)) {
 		if (stop_holds(variables, stop))
-			items_meet(variables, items, stop, "[\"%s\"]");
+			items_meet(variables, items, stop, "[%s]");
 	} else if (kind == TYPE_PLAIN && !python_attributes(memory, stop->object, &items)) {
 		python_type_name(memory, type, class);
 		if (*class && stop_holds(variables, stop))

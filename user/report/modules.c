@@ -103,9 +103,9 @@ static void blocks_add(struct modules *modules, const struct rank *rank)
 		if (!block->persistent || !(share.parameter_bytes | share.buffer_bytes) || !*block->owner)
 			continue;
 		name = strdup(block->owner);
-		/* A flat parameter has the names of all that it is made of behind its own. */
+		/* A flat parameter, or one storage of several, has the names of the others behind its own. */
 		if (name)
-			name[strcspn(name, "(")] = 0;
+			name[strcspn(name, "(,")] = 0;
 		own = name ? strrchr(name, '.') : NULL;
 		if (own) {
 			*own = 0;

@@ -21,10 +21,13 @@
 #define MODULE_DEPTH_MAX 256
 #define NAME_MAX_BYTES 1024
 #define STATE_MAX (1u << 17) /* parameters of one optimizer */
+#define STATE_DEPTH_MAX 4    /* of containers in its state */
 #define FRAMES_MAX 1024      /* that outlive their functions */
 #define QUICK_LOOKS 512      /* into objects, where there is no time */
 #define NODES_MAX (1u << 17) /* of autograd's graph */
 #define QUICK_NODES 2048
+#define WRAPPERS_MAX 4 /* tensors around tensors */
+#define OWNER_KIND_BITS 4
 
 #define SAVED_BY "saved for backward by "
 
@@ -65,6 +68,10 @@ struct objects_walk {
 		uint64_t key;
 		char *value; /* NULL: no text */
 	} * texts;           /* stb_ds map: strings by object; keys of dictionaries are the same few */
+	struct {
+		uint64_t key; /* address and kind of owner */
+		char *value;
+	} * shared; /* stb_ds map: names of what parameters are parts of */
 };
 
 struct objects_walk *objects_walk_new(
@@ -87,6 +94,9 @@ void objects_walk_free(struct objects_walk *walk)
 		free(walk->parameters[i].value);
 	for (ptrdiff_t i = 0; i < hmlen(walk->texts); i++)
 		free(walk->texts[i].value);
+	for (ptrdiff_t i = 0; i < hmlen(walk->shared); i++)
+		free(walk->shared[i].value);
+	hmfree(walk->shared);
 	hmfree(walk->modules);
 	hmfree(walk->held);
 	hmfree(walk->classes);
@@ -179,12 +189,90 @@ static bool name_join(char out[NAME_MAX_BYTES], const char *prefix, const char *
 
 /* --- tensors --------------------------------------------------------------------- */
 
-/* The tensor of a Python object; none where it is no tensor. */
+/*
+ * What a tensor of another kind has its memory in: DTensor, which FSDP2 and tensor parallel make of parameters, and
+ * what a functional collective returns until it is waited for. 0: it is none of these.
+ */
+static uint64_t inner_of(struct objects_walk *walk, uint64_t object, uint64_t type)
+{
+	static const char *const wrappers[][2] = {{"DTensor", "_local_tensor"}, {"AsyncCollectiveTensor", "elem"}};
+	char name[PYTHON_TYPE_NAME_MAX];
+
+	python_type_name(walk->memory, type, name);
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(*wrappers); i++)
+		if (!strcmp(name, wrappers[i][0]))
+			return python_slot(walk->memory, object, wrappers[i][1]);
+	return 0;
+}
+
+/* The tensor of a Python object that has its memory; none where it is no tensor. */
 static struct tensor_place tensor_of(struct objects_walk *walk, uint64_t object)
 {
-	if (class_of(walk, python_type_of(walk->memory, object)) != OBJECT_TENSOR)
-		return (struct tensor_place){0};
-	return tensor_of_object(walk->memory, object);
+	for (int depth = 0; depth < WRAPPERS_MAX; depth++) {
+		uint64_t type = python_type_of(walk->memory, object), inner;
+
+		if (class_of(walk, type) != OBJECT_TENSOR)
+			break;
+		inner = inner_of(walk, object, type);
+		if (!inner)
+			return tensor_of_object(walk->memory, object);
+		object = inner;
+	}
+	return (struct tensor_place){0};
+}
+
+/* That of the gradient of one of these. */
+static struct tensor_place gradient_of(struct objects_walk *walk, uint64_t object)
+{
+	struct tensor_place outer = tensor_of_object(walk->memory, object);
+	struct tensor_place gradient = tensor_of_gradient(walk->memory, walk->torch, &outer);
+
+	if (!gradient.tensor || !inner_of(walk, object, python_type_of(walk->memory, object)))
+		return gradient;
+	return tensor_of(walk, tensor_object(walk->memory, gradient.tensor));
+}
+
+/* Adds one of several names, "a, b"; false when it does not fit. */
+static bool list_grow(char list[NAME_MAX_BYTES], const char *name)
+{
+	size_t used = strlen(list);
+	int more = snprintf(list + used, NAME_MAX_BYTES - used, "%s%s", used ? ", " : "", name ? name : "");
+
+	if (name && more > 0 && (size_t)more < NAME_MAX_BYTES - used)
+		return true;
+	list[used] = 0;
+	return false;
+}
+
+/*
+ * Parameters may be parts of one storage, as those of a recurrent network or of a flat one are: that is called by all
+ * of them, "Model.first, Model.second". With more than fit it ends in "...". NULL: nothing new is to be told.
+ */
+static const char *shared_name(struct objects_walk *walk, enum owner_kind kind, uint64_t data, const char *name)
+{
+	static const char rest[] = "...";
+	uint64_t key = data << OWNER_KIND_BITS | kind;
+	ptrdiff_t at;
+	char *list;
+	size_t used;
+
+	if (kind != OWNER_PARAMETER && kind != OWNER_GRADIENT)
+		return name;
+	at = hmgeti(walk->shared, key);
+	if (at < 0) {
+		hmput(walk->shared, key, strdup(name));
+		return name;
+	}
+	list = walk->shared[at].value ? realloc(walk->shared[at].value, NAME_MAX_BYTES) : NULL;
+	if (!list)
+		return NULL;
+	walk->shared[at].value = list;
+	used = strlen(list);
+	if (used >= sizeof(rest) && !strcmp(list + used - (sizeof(rest) - 1), rest))
+		return NULL;
+	if (used + strlen(name) >= NAME_MAX_BYTES / 2)
+		name = rest;
+	return list_grow(list, name) ? list : NULL;
 }
 
 static void owner_tell(
@@ -201,22 +289,12 @@ static void owner_tell(
 	if (!tensor_storage_read(walk->memory, walk->torch, place, &storage))
 		return;
 	hmput(walk->held, place->tensor, true);
-	walk->visitor->owner(walk->visitor->context, kind, &storage, element_type, name);
+	name = shared_name(walk, kind, storage.data, name);
+	if (name)
+		walk->visitor->owner(walk->visitor->context, kind, &storage, element_type, name);
 }
 
 /* --- modules --------------------------------------------------------------------- */
-
-/* Adds one of several names, "a, b"; false when it does not fit. */
-static bool list_grow(char list[NAME_MAX_BYTES], const char *name)
-{
-	size_t used = strlen(list);
-	int more = snprintf(list + used, NAME_MAX_BYTES - used, "%s%s", used ? ", " : "", name ? name : "");
-
-	if (name && more > 0 && (size_t)more < NAME_MAX_BYTES - used)
-		return true;
-	list[used] = 0;
-	return false;
-}
 
 /*
  * FullyShardedDataParallel makes one parameter of many and keeps their names:
@@ -259,7 +337,7 @@ static void parameter_walk(struct objects_walk *walk, uint64_t object, const cha
 	if (hmgeti(walk->parameters, object) < 0)
 		hmput(walk->parameters, object, strdup(name));
 	owner_tell(walk, OWNER_PARAMETER, &place, name);
-	gradient = tensor_of_gradient(walk->memory, walk->torch, &place);
+	gradient = gradient_of(walk, object);
 	owner_tell(walk, OWNER_GRADIENT, &gradient, name);
 }
 
@@ -375,32 +453,64 @@ int objects_walk_modules(struct objects_walk *walk, uint64_t root)
 
 /* --- optimizers -------------------------------------------------------------------- */
 
+/* What an optimizer keeps: a tensor, or tensors in lists, tuples and dictionaries. `behind` ends their names. */
+static void kept_walk(
+	struct objects_walk *walk, uint64_t object, const char *path, const char *behind, unsigned int depth)
+{
+	struct tensor_place tensor = tensor_of(walk, object);
+	struct python_item *items = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (tensor.tensor) {
+		if (snprintf(name, sizeof(name), "%s%s", path, behind) < (int)sizeof(name))
+			owner_tell(walk, OWNER_OPTIMIZER, &tensor, name);
+		return;
+	}
+	if (depth == STATE_DEPTH_MAX || python_container_items(walk->memory, object, &items))
+		goto cleanup;
+	for (size_t i = 0; i < arrlenu(items) && i < STATE_MAX; i++) {
+		char *key = items[i].key ? python_key_text(walk->memory, items[i].key) : NULL;
+		int length = items[i].key ? snprintf(name, sizeof(name), "%s[%s]", path, key ? key : "?")
+		                          : snprintf(name, sizeof(name), "%s[%zu]", path, i);
+
+		if (length < (int)sizeof(name))
+			kept_walk(walk, items[i].value, name, behind, depth + 1);
+		free(key);
+	}
+cleanup:
+	arrfree(items);
+}
+
+/* Each item of a dictionary of an optimizer by its key: "Adam.exp_avg", then `behind`. */
+static void keys_walk(struct objects_walk *walk, const char *optimizer, uint64_t dict, const char *behind)
+{
+	struct python_item *items = NULL;
+	char name[NAME_MAX_BYTES];
+
+	if (!python_dict_items(walk->memory, dict, &items)) {
+		for (size_t i = 0; i < arrlenu(items); i++) {
+			const char *key = text_of(walk, items[i].key);
+
+			if (key && strcmp(key, "params") != 0 && name_join(name, optimizer, key))
+				kept_walk(walk, items[i].value, name, behind, 0);
+		}
+	}
+	arrfree(items);
+}
+
 /* The tensors that an optimizer keeps for one parameter: "Adam.exp_avg(Model.weight)". */
 static void state_walk(struct objects_walk *walk, const char *optimizer, const struct python_item *entry, size_t place)
 {
 	ptrdiff_t parameter = hmgeti(walk->parameters, entry->key);
-	struct python_item *items = NULL;
-	char name[NAME_MAX_BYTES];
+	char behind[NAME_MAX_BYTES];
+	int length;
 
-	if (python_dict_items(walk->memory, entry->value, &items))
-		return;
-	for (size_t i = 0; i < arrlenu(items); i++) {
-		const char *key = text_of(walk, items[i].key);
-		struct tensor_place tensor;
-		int length;
-
-		if (!key)
-			continue;
-		if (parameter >= 0 && walk->parameters[parameter].value)
-			length = snprintf(
-				name, sizeof(name), "%s.%s(%s)", optimizer, key, walk->parameters[parameter].value);
-		else
-			length = snprintf(name, sizeof(name), "%s.%s(%zu)", optimizer, key, place);
-		tensor = tensor_of(walk, items[i].value);
-		if (length > 0 && (size_t)length < sizeof(name))
-			owner_tell(walk, OWNER_OPTIMIZER, &tensor, name);
-	}
-	arrfree(items);
+	if (parameter >= 0 && walk->parameters[parameter].value)
+		length = snprintf(behind, sizeof(behind), "(%s)", walk->parameters[parameter].value);
+	else
+		length = snprintf(behind, sizeof(behind), "(%zu)", place);
+	if (length < (int)sizeof(behind))
+		keys_walk(walk, optimizer, entry->value, behind);
 }
 
 /* What an optimizer steps is a parameter, also where no module of Python holds it (scripted ones do not). */
@@ -416,6 +526,8 @@ static void group_walk(struct objects_walk *walk, const char *optimizer, uint64_
 		if (hmgeti(walk->parameters, parameters[i]) < 0 &&
 			snprintf(name, sizeof(name), "%s.params(%zu)", optimizer, i) < (int)sizeof(name))
 			parameter_walk(walk, parameters[i], name);
+	/* A learning rate may be a tensor. */
+	keys_walk(walk, optimizer, group, "");
 	arrfree(parameters);
 	arrfree(items);
 }

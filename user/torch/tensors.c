@@ -91,6 +91,21 @@ static bool tensor_has_object(const struct python_memory *memory, uint64_t tenso
 	return false;
 }
 
+uint64_t tensor_object(const struct python_memory *memory, uint64_t tensor)
+{
+	uint64_t words[OBJECT_WORDS];
+
+	if (!tensor || python_memory_read(memory, tensor, words, sizeof(words)))
+		return 0;
+	for (size_t i = 0; i < OBJECT_WORDS; i++) {
+		uint64_t object = words[i] & ~OBJECT_FLAG;
+
+		if (object && object != tensor && tensor_of_object(memory, object).tensor == tensor)
+			return object;
+	}
+	return 0;
+}
+
 static bool place_holds(const struct python_memory *memory, const struct tensor_place *place)
 {
 	uint32_t references;

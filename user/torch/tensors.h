@@ -23,6 +23,8 @@ struct tensor_place {
 
 /* Of an object whose type derives from Python's type of tensors. */
 struct tensor_place tensor_of_object(const struct python_memory *memory, uint64_t object);
+/* The Python object that a TensorImpl knows of, 0: none was found. */
+uint64_t tensor_object(const struct python_memory *memory, uint64_t tensor);
 /* Of its gradient. */
 struct tensor_place tensor_of_gradient(
 	const struct python_memory *memory, const struct torch_layout *torch, const struct tensor_place *place);

@@ -189,7 +189,7 @@ class Rank {
     if (module)
       return module;
     const owner = this.texts[this.block.owner[index]], inner = owner.match(/\((.*)\)$/);
-    const name = inner ? inner[1] : owner;
+    const name = (inner && !owner.includes("_flat_param(") ? inner[1] : owner).split(/[(,]/)[0];
     return name.slice(0, Math.max(0, name.lastIndexOf(".")));
   }
 }
