@@ -5,6 +5,7 @@ from harness import COMPLETE, check, check_equal, say, test
 
 ATTACH_SECONDS = 2.0
 MANY_BLOCKS = 200  # 1,002 modules
+FLAT = {"flat": 1, "views": 1, "sharded": 13}  # storages of each way
 
 
 def holders(job):
@@ -126,12 +127,13 @@ def test_what_is_older_on_a_device_adds_up_to_its_allocators_total(context):
         check_equal(told["difference_bytes"], 0, f"what no block accounts for in step {told['step']}")
 
 
-@test(root="cuda", device="cuda", timeout=240)
-def test_a_flat_parameter_is_called_by_all_that_it_is_made_of(context):
-    job = context.trained("flat")
+@test(root="cuda", device="cuda", timeout=240, each=FLAT)
+def test_parameters_that_fsdp_made_flat_or_sharded_have_all_their_names(context, mode):
+    job = context.trained("flat", mode)
     context.attach(job, "--duration", "1").check_code(COMPLETE)
-    (address, size, name, names), = re.findall(r"^holds (\S+) (\d+) (\S+) (.*)$", job.out, re.M)
-    block, = [block for block in context.report().json["memory_blocks"] if int(block["device_addr"], 16) == int(address, 16)]
-    check_equal((block["size"], block["type"]), (int(size), "Parameter"), "the block of the flat parameter")
-    check_equal(block["owner"], f"FullyShardedDataParallel.{name}({', '.join(names.split())})", "its names")
-    check_equal(len(names.split()), 4, "parameters in it")
+    blocks = {int(block["device_addr"], 16): block for block in context.report().json["memory_blocks"]}
+    wanted = holders(job)
+    check_equal(len(wanted), FLAT[mode], "storages that the job lists")
+    for address, want in wanted.items():
+        block = blocks.get(address, {"type": None, "size": 0, "owner": None})
+        check_equal((block["type"], block["size"], block["owner"]), want, f"block {address:#x}")

@@ -20,6 +20,7 @@
 #define LINE_BYTES 256
 #define DAMAGED_WALKS 200
 #define SAVED "saved:"
+#define OTHER "other:" /* the second name of what is shared, which counts where the first cannot be read */
 #define NODES_MAX 100
 #define DAMAGE_EVERY 40 /* reads */
 
@@ -33,9 +34,10 @@ static struct {
 	pid_t pid;
 	int input; /* the process ends when it is closed */
 	uint64_t model;
-	struct truth *held;  /* stb_ds */
-	uint64_t graph;      /* a tensor of Python */
-	struct truth *saved; /* stb_ds */
+	struct truth *held;   /* stb_ds */
+	uint64_t graph;       /* a tensor of Python */
+	struct truth *saved;  /* stb_ds */
+	struct truth *others; /* stb_ds */
 	unsigned int modules, owners, wrong;
 	uint64_t seed; /* of the damage, 0: none */
 } process;
@@ -70,17 +72,23 @@ static void module_seen(void *context, uint64_t object, uint64_t type, const cha
 static void owner_seen(void *context, enum owner_kind kind, const struct tensor_argument *storage, uint8_t element_type,
 	const char *name)
 {
+	bool known = false;
+
 	(void)context;
 	(void)element_type;
 	if (kind != OWNER_PARAMETER && kind != OWNER_BUFFER)
 		return;
 	process.owners++;
 	for (size_t i = 0; i < arrlenu(process.held); i++) {
-		if (strcmp(process.held[i].name, name))
+		if (strcmp(process.held[i].name, name) || process.held[i].address != storage->data)
 			continue;
-		process.wrong += process.held[i].address != storage->data;
-		process.held[i].found = true;
+		process.held[i].found = known = true;
 	}
+	for (size_t i = 0; i < arrlenu(process.others); i++)
+		known |= !strcmp(process.others[i].name + strlen(OTHER), name) &&
+		         process.others[i].address == storage->data;
+	/* Another name, or another storage by that name. */
+	process.wrong += !known;
 }
 
 static void setup(void)
@@ -112,6 +120,8 @@ static void setup(void)
 			process.graph = truth.address;
 		else if (!strncmp(truth.name, SAVED, strlen(SAVED)))
 			arrput(process.saved, truth);
+		else if (!strncmp(truth.name, OTHER, strlen(OTHER)))
+			arrput(process.others, truth);
 		else
 			arrput(process.held, truth);
 	}
@@ -124,6 +134,7 @@ static void teardown(void)
 	waitpid(process.pid, NULL, 0);
 	arrfree(process.held);
 	arrfree(process.saved);
+	arrfree(process.others);
 }
 
 TestSuite(objects, .init = setup, .fini = teardown, .timeout = 60);

@@ -1,6 +1,6 @@
 """A process with a model, for objects_test.c: says what it holds, then waits until its input ends.
 
-First line: id of the model. Then `NAME ADDRESS` of each parameter and buffer, `graph: ID` of a tensor that nodes of
+First line: id of the model. Then `NAME ADDRESS` of each parameter and buffer (`other:NAME` where one has a second), `graph: ID` of a tensor that nodes of
 autograd's graph lead to, and `saved:NODE ADDRESS` of each storage that they saved, parameters left out.
 """
 import sys
@@ -21,7 +21,9 @@ print(hex(id(model)))
 for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
     print(f"Sequential.{name} {hex(tensor.data_ptr())}")
 loss = model[2](torch.tanh(torch.ones(3, 4, requires_grad=True).exp().sigmoid())).softmax(-1)
-print(f"graph: {hex(id(loss))}")
+print(f"graph: {hex(id(loss))}")  # then, what is shared may be reached on the other way
+for name, tensor in model[0].named_parameters():
+    print(f"other:Sequential.3.{name} {hex(tensor.data_ptr())}")
 held, node = {parameter.data_ptr() for parameter in model.parameters()}, loss.grad_fn
 while node:
     for name in dir(node):

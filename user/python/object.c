@@ -72,7 +72,7 @@ static uint64_t type_flags(const struct python_memory *memory, uint64_t type)
 	return type ? python_pointer(memory, type + memory->layout->type.flags) : 0;
 }
 
-void python_type_name(const struct python_memory *memory, uint64_t type, char name[PYTHON_TYPE_NAME_MAX])
+static void type_name_read(const struct python_memory *memory, uint64_t type, char name[PYTHON_TYPE_NAME_MAX])
 {
 	char bytes[PYTHON_TYPE_NAME_MAX] = "", *valid;
 	uint64_t address = type ? python_pointer(memory, type + memory->layout->type.name) : 0;
@@ -90,6 +90,23 @@ void python_type_name(const struct python_memory *memory, uint64_t type, char na
 	if (valid && strlen(valid) < PYTHON_TYPE_NAME_MAX)
 		memcpy(name, valid, strlen(valid) + 1);
 	free(valid);
+}
+
+/* A name that is no longer there reads as another one: it must read alike twice. */
+#define NAME_TRIES 3
+
+void python_type_name(const struct python_memory *memory, uint64_t type, char name[PYTHON_TYPE_NAME_MAX])
+{
+	char again[PYTHON_TYPE_NAME_MAX];
+
+	type_name_read(memory, type, name);
+	for (int tries = 0; tries < NAME_TRIES; tries++) {
+		type_name_read(memory, type, again);
+		if (!strcmp(name, again))
+			return;
+		memcpy(name, again, sizeof(again));
+	}
+	name[0] = 0;
 }
 
 static bool type_is_named(const struct python_memory *memory, uint64_t type, const char *name)
@@ -339,12 +356,29 @@ int python_attributes(const struct python_memory *memory, uint64_t object, struc
 	}
 }
 
-char *python_text(struct python_memory *memory, uint64_t object)
+static char *text_read(struct python_memory *memory, uint64_t object)
 {
 	char *text;
 
 	return python_text_read(memory->layout, &memory->types, memory->read, memory->context, object, &text) ? NULL
 	                                                                                                      : text;
+}
+
+char *python_text(struct python_memory *memory, uint64_t object)
+{
+	char *text = text_read(memory, object), *again;
+
+	for (int tries = 0; text && tries < NAME_TRIES; tries++) {
+		again = text_read(memory, object);
+		if (again && !strcmp(text, again)) {
+			free(again);
+			return text;
+		}
+		free(text);
+		text = again;
+	}
+	free(text);
+	return NULL;
 }
 
 /* PyLongObject: how many digits of 30 bits there are, and the sign; then the digits. */

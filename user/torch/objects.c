@@ -435,6 +435,9 @@ int objects_walk_modules(struct objects_walk *walk, uint64_t root)
 	if (hmgeti(walk->modules, root) >= 0)
 		return 0;
 	python_type_name(walk->memory, python_type_of(walk->memory, root), name);
+	/* All names below would begin with nothing. */
+	if (!*name)
+		return -EBADMSG;
 	first.name = strdup(name);
 	arrput(steps, first);
 	while (arrlenu(steps)) {
