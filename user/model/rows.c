@@ -408,7 +408,7 @@ static bool block_is_optimizers(const struct rank *rank, const struct block *blo
 	return block->user_count > 0;
 }
 
-/* A gradient that was gone before anybody looked at what Python holds has its parameter's name all the same. */
+/* A gradient that was gone before anybody saw Python hold it as one has its parameter's name all the same. */
 static void block_name_by_leaf(
 	const struct target_state *target, const struct allocation *gradient, struct block *block)
 {
@@ -437,7 +437,7 @@ static void rows_categorize(struct passes *passes)
 		if (block->category == CATEGORY_OTHER && !target->allocations[i].holder &&
 			block_is_optimizers(rank, block, optimizer))
 			block->category = CATEGORY_OPTSTATE;
-		if (block->category == CATEGORY_GRADIENT && !*block->owner)
+		if (block->category == CATEGORY_GRADIENT && target->allocations[i].holder != OWNER_GRADIENT)
 			block_name_by_leaf(target, &target->allocations[i], block);
 	}
 	arrfree(optimizer);
