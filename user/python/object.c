@@ -53,11 +53,39 @@ int python_memory_read(const struct python_memory *memory, uint64_t address, voi
 	return memory->read(memory->context, address, buffer, length);
 }
 
+/* What changes while it is read reads as something that never was: it must read alike twice. */
+#define READ_TRIES 3
+#define STABLE_SMALL 64
+
+static int stable_read(const struct python_memory *memory, uint64_t address, void *buffer, size_t length)
+{
+	uint8_t small[STABLE_SMALL], *again = length <= sizeof(small) ? small : malloc(length);
+	int error = again ? python_memory_read(memory, address, buffer, length) : -ENOMEM;
+
+	for (int tries = 0; !error; tries++) {
+		error = tries < READ_TRIES ? python_memory_read(memory, address, again, length) : -EBADMSG;
+		if (error || !memcmp(buffer, again, length))
+			break;
+		memcpy(buffer, again, length);
+	}
+	if (again != small)
+		free(again);
+	return error;
+}
+
 uint64_t python_pointer(const struct python_memory *memory, uint64_t address)
 {
 	uint64_t value;
 
 	return python_memory_read(memory, address, &value, sizeof(value)) ? 0 : value;
+}
+
+/* The same that holds, 0 when it cannot be read: where another one would lead to something real. */
+static uint64_t stable_pointer(const struct python_memory *memory, uint64_t address)
+{
+	uint64_t value;
+
+	return stable_read(memory, address, &value, sizeof(value)) ? 0 : value;
 }
 
 /* --- types ------------------------------------------------------------------- */
@@ -92,15 +120,12 @@ static void type_name_read(const struct python_memory *memory, uint64_t type, ch
 	free(valid);
 }
 
-/* A name that is no longer there reads as another one: it must read alike twice. */
-#define NAME_TRIES 3
-
 void python_type_name(const struct python_memory *memory, uint64_t type, char name[PYTHON_TYPE_NAME_MAX])
 {
 	char again[PYTHON_TYPE_NAME_MAX];
 
 	type_name_read(memory, type, name);
-	for (int tries = 0; tries < NAME_TRIES; tries++) {
+	for (int tries = 0; tries < READ_TRIES; tries++) {
 		type_name_read(memory, type, again);
 		if (!strcmp(name, again))
 			return;
@@ -117,17 +142,25 @@ static bool type_is_named(const struct python_memory *memory, uint64_t type, con
 	return !strcmp(found, name);
 }
 
-bool python_type_derives(const struct python_memory *memory, uint64_t type, const char *name)
+/* The order and not the chain of first bases: of several, each has its own. Returns how many there are. */
+static size_t type_bases(const struct python_memory *memory, uint64_t type, uint64_t bases[PYTHON_BASES_MAX])
 {
-	uint64_t order = type ? python_pointer(memory, type + memory->layout->type.order) : 0, bases[PYTHON_BASES_MAX];
+	uint64_t order = type ? python_pointer(memory, type + memory->layout->type.order) : 0;
 	uint64_t length = order ? python_pointer(memory, order + LIST_COUNT) : 0;
 
-	/* The order and not the chain of first bases: of several, each has its own. */
 	if (!length || length > PYTHON_BASES_MAX ||
 		!(type_flags(memory, python_type_of(memory, order)) & TYPE_IS_TUPLE) ||
 		python_memory_read(memory, order + memory->layout->tuple_objects, bases, length * sizeof(*bases)))
-		return false;
-	for (uint64_t i = 0; i < length; i++)
+		return 0;
+	return length;
+}
+
+bool python_type_derives(const struct python_memory *memory, uint64_t type, const char *name)
+{
+	uint64_t bases[PYTHON_BASES_MAX];
+	size_t count = type_bases(memory, type, bases);
+
+	for (size_t i = 0; i < count; i++)
 		if (type_is_named(memory, bases[i], name))
 			return true;
 	return false;
@@ -142,7 +175,7 @@ bool python_is_dict(const struct python_memory *memory, uint64_t object)
 
 int python_list_objects(const struct python_memory *memory, uint64_t list, uint64_t **objects)
 {
-	uint64_t count = python_pointer(memory, list + LIST_COUNT), first = python_pointer(memory, list + LIST_OBJECTS);
+	uint64_t count = python_pointer(memory, list + LIST_COUNT), first = stable_pointer(memory, list + LIST_OBJECTS);
 	size_t before = arrlenu(*objects);
 	int error;
 
@@ -150,7 +183,7 @@ int python_list_objects(const struct python_memory *memory, uint64_t list, uint6
 		return -EBADMSG;
 	if (!count)
 		return 0;
-	error = python_memory_read(memory, first, arraddnptr(*objects, count), count * sizeof(**objects));
+	error = stable_read(memory, first, arraddnptr(*objects, count), count * sizeof(**objects));
 	if (error)
 		arrsetlen(*objects, before);
 	return error;
@@ -168,7 +201,7 @@ struct entries {
 static int keys_309(const struct python_memory *memory, uint64_t keys, struct entries *entries)
 {
 	uint64_t header[KEYS_309_INDICES / sizeof(uint64_t)], size;
-	int error = python_memory_read(memory, keys, header, sizeof(header));
+	int error = stable_read(memory, keys, header, sizeof(header));
 
 	if (error)
 		return error;
@@ -189,7 +222,7 @@ static int keys_309(const struct python_memory *memory, uint64_t keys, struct en
 static int keys_311(const struct python_memory *memory, uint64_t keys, struct entries *entries)
 {
 	uint8_t header[KEYS_311_INDICES];
-	int error = python_memory_read(memory, keys, header, sizeof(header));
+	int error = stable_read(memory, keys, header, sizeof(header));
 
 	if (error)
 		return error;
@@ -235,10 +268,10 @@ static int entries_read(const struct python_memory *memory, uint64_t keys, uint6
 	words = malloc(entries.count * (ENTRY_WORDS_MAX + 1) * sizeof(*words));
 	if (!words)
 		return -ENOMEM;
-	error = python_memory_read(memory, entries.address, words, entries.count * entries.words * sizeof(*words));
+	error = stable_read(memory, entries.address, words, entries.count * entries.words * sizeof(*words));
 	if (!error && values) {
 		apart = words + entries.count * ENTRY_WORDS_MAX;
-		error = python_memory_read(
+		error = stable_read(
 			memory, values + memory->layout->dict.first_value, apart, entries.count * sizeof(*apart));
 	}
 	for (uint64_t i = 0; !error && i < entries.count; i++) {
@@ -265,8 +298,8 @@ int python_dict_items(const struct python_memory *memory, uint64_t dict, struct 
 
 	if (!python_is_dict(memory, dict))
 		return -EBADMSG;
-	keys = python_pointer(memory, dict + memory->layout->dict.keys);
-	values = python_pointer(memory, dict + memory->layout->dict.values);
+	keys = stable_pointer(memory, dict + memory->layout->dict.keys);
+	values = stable_pointer(memory, dict + memory->layout->dict.values);
 	error = entries_read(memory, keys, values, items);
 	/* One that grew meanwhile has other keys. */
 	if (!error && python_pointer(memory, dict + memory->layout->dict.keys) != keys)
@@ -293,11 +326,11 @@ int python_container_items(const struct python_memory *memory, uint64_t object, 
 	if (!(flags & (TYPE_IS_LIST | TYPE_IS_TUPLE)))
 		return -EBADMSG;
 	count = python_pointer(memory, object + LIST_COUNT);
-	first = flags & TYPE_IS_LIST ? python_pointer(memory, object + LIST_OBJECTS)
+	first = flags & TYPE_IS_LIST ? stable_pointer(memory, object + LIST_OBJECTS)
 	                             : object + memory->layout->tuple_objects;
 	if (!count || count > PYTHON_ITEMS_MAX)
 		return count ? -EBADMSG : 0;
-	error = python_memory_read(memory, first, arraddnptr(objects, count), count * sizeof(*objects));
+	error = stable_read(memory, first, arraddnptr(objects, count), count * sizeof(*objects));
 	for (uint64_t i = 0; !error && i < count; i++) {
 		struct python_item item = {.value = objects[i], .place = first + i * sizeof(*objects)};
 
@@ -311,7 +344,7 @@ int python_container_items(const struct python_memory *memory, uint64_t object, 
 
 static int values_read(const struct python_memory *memory, uint64_t type, uint64_t values, struct python_item **items)
 {
-	uint64_t keys = python_pointer(memory, type + memory->layout->type.cached_keys);
+	uint64_t keys = stable_pointer(memory, type + memory->layout->type.cached_keys);
 
 	return keys ? entries_read(memory, keys, values, items) : 0;
 }
@@ -319,7 +352,7 @@ static int values_read(const struct python_memory *memory, uint64_t type, uint64
 static int inline_values_read(
 	const struct python_memory *memory, uint64_t type, uint64_t object, struct python_item **items)
 {
-	uint64_t size = python_pointer(memory, type + memory->layout->type.basic_size), head;
+	uint64_t size = stable_pointer(memory, type + memory->layout->type.basic_size), head;
 
 	if (!(type_flags(memory, type) & TYPE_INLINE_VALUES))
 		return 0;
@@ -335,15 +368,15 @@ int python_attributes(const struct python_memory *memory, uint64_t object, struc
 		return -EBADMSG;
 	if (memory->layout->dict.attributes == ATTRIBUTES_AT_OFFSET ||
 		!(type_flags(memory, type) & TYPE_MANAGED_DICT)) {
-		uint64_t offset = python_pointer(memory, type + memory->layout->type.dict_offset);
+		uint64_t offset = stable_pointer(memory, type + memory->layout->type.dict_offset);
 
-		dict = offset && offset < UINT32_MAX ? python_pointer(memory, object + offset) : 0;
+		dict = offset && offset < UINT32_MAX ? stable_pointer(memory, object + offset) : 0;
 		return dict ? python_dict_items(memory, dict, items) : 0;
 	}
-	dict = python_pointer(memory, object - DICT_BEFORE);
+	dict = stable_pointer(memory, object - DICT_BEFORE);
 	switch (memory->layout->dict.attributes) {
 	case ATTRIBUTES_BEFORE:
-		values = python_pointer(memory, object - VALUES_BEFORE);
+		values = stable_pointer(memory, object - VALUES_BEFORE);
 		return dict     ? python_dict_items(memory, dict, items)
 		       : values ? values_read(memory, type, values, items)
 		                : 0;
@@ -368,7 +401,7 @@ char *python_text(struct python_memory *memory, uint64_t object)
 {
 	char *text = text_read(memory, object), *again;
 
-	for (int tries = 0; text && tries < NAME_TRIES; tries++) {
+	for (int tries = 0; text && tries < READ_TRIES; tries++) {
 		again = text_read(memory, object);
 		if (again && !strcmp(text, again)) {
 			free(again);
@@ -427,11 +460,10 @@ char *python_key_text(struct python_memory *memory, uint64_t key)
 
 /* --- slots --------------------------------------------------------------------- */
 
-#define TYPE_MEMBERS_BEFORE_BASE 16 /* tp_members, tp_getset, tp_base */
+#define TYPE_MEMBERS_BEFORE_ORDER 104 /* from tp_members to tp_mro of PyTypeObject, in all versions */
 #define SLOTS_MAX 64
 #define SLOT_NAME_MAX 64
 #define SLOT_OFFSET_MAX 65536
-#define BASES_MAX 32
 
 /* PyMemberDef. */
 struct member {
@@ -451,10 +483,12 @@ static bool member_is_called(const struct python_memory *memory, const struct me
 
 uint64_t python_slot(const struct python_memory *memory, uint64_t object, const char *name)
 {
-	uint64_t type = python_type_of(memory, object);
+	uint64_t bases[PYTHON_BASES_MAX];
+	size_t count = type_bases(memory, python_type_of(memory, object), bases);
 
-	for (int depth = 0; type && depth < BASES_MAX; depth++) {
-		uint64_t members = python_pointer(memory, type + memory->layout->type.base - TYPE_MEMBERS_BEFORE_BASE);
+	for (size_t base = 0; base < count; base++) {
+		uint64_t members =
+			python_pointer(memory, bases[base] + memory->layout->type.order - TYPE_MEMBERS_BEFORE_ORDER);
 		struct member member;
 
 		for (size_t i = 0; members && i < SLOTS_MAX; i++) {
@@ -462,9 +496,8 @@ uint64_t python_slot(const struct python_memory *memory, uint64_t object, const 
 				!member.name)
 				break;
 			if (member.offset < SLOT_OFFSET_MAX && member_is_called(memory, &member, name))
-				return python_pointer(memory, object + member.offset);
+				return stable_pointer(memory, object + member.offset);
 		}
-		type = python_pointer(memory, type + memory->layout->type.base);
 	}
 	return 0;
 }

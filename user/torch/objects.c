@@ -430,13 +430,15 @@ int objects_walk_modules(struct objects_walk *walk, uint64_t root)
 {
 	char name[PYTHON_TYPE_NAME_MAX];
 	struct step *steps = NULL, first = {.object = root};
+	uint64_t type;
 	int error = 0;
 
 	if (hmgeti(walk->modules, root) >= 0)
 		return 0;
-	python_type_name(walk->memory, python_type_of(walk->memory, root), name);
-	/* All names below would begin with nothing. */
-	if (!*name)
+	type = python_type_of(walk->memory, root);
+	python_type_name(walk->memory, type, name);
+	/* All names below begin with it. */
+	if (!*name || python_type_of(walk->memory, root) != type)
 		return -EBADMSG;
 	first.name = strdup(name);
 	arrput(steps, first);
