@@ -9,7 +9,7 @@ import subprocess
 
 from harness import Process, check, wait_until
 
-CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
+CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID = 0x40000000, 0x20000, 0x20000000
 
 
 def unshare(flags):
@@ -27,6 +27,21 @@ def mounts_apart():
     """What this process mounts from here on, nobody else sees, and it goes with this process."""
     unshare(CLONE_NEWNS)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
+def processes_apart(context):
+    """What this process starts from here on sees no processes but each other, whatever else runs on this machine.
+
+    Gives the folder that is /proc for this process itself, which stays outside.
+    """
+    mounts_apart()
+    proc = context.path("proc")
+    os.makedirs(proc)
+    subprocess.run(["mount", "--bind", "/proc", proc], check=True)
+    unshare(CLONE_NEWPID)
+    context.start("sleep", "infinity")  # the first: without it there are no others
+    context.run("mount", "-t", "proc", "none", "/proc").check_code(0)
+    return proc
 
 
 def ip(*arguments):

@@ -13,6 +13,7 @@ import time
 from agents import Agent
 from clickhouse import Server
 from harness import POLL_SECONDS, check, check_equal, root_path, test, wait_until
+from machines import processes_apart
 
 KILLS = int(os.environ.get("KILLS") or 7)
 SEED = int(os.environ.get("SEED") or 7)
@@ -50,11 +51,13 @@ class Shadow:
 
 class Torture:
     def __init__(self, context):
+        # Its thread first: one of whom the next process is in another namespace can have no more of them.
+        self.shadow = Shadow(context.path("here", "spool"), context.path("shadow"))
+        self.proc = processes_apart(context)
         self.context, self.random, self.killed, self.jobs = context, random.Random(SEED), [], []
         self.reference = context.program("loop", *JOB).check_code(0).out
         self.server = Server(context)
         self.agent = Agent(context, period="1s", url=self.server.url())
-        self.shadow = Shadow(self.agent.path("spool"), context.path("shadow"))
         self.job_start()
 
     # --- jobs ------------------------------------------------------------------------
@@ -86,12 +89,12 @@ class Torture:
 
     def child(self, verb):
         """The agent's child that runs `hdtrace VERB`, None."""
-        for path in glob.glob(f"/proc/{self.agent.process.pid}/task/*/children"):
+        for path in glob.glob(f"{self.proc}/{self.agent.process.pid}/task/*/children"):
             try:
                 with open(path, encoding="ascii") as source:
                     children = source.read().split()
                 for pid in children:
-                    with open(f"/proc/{pid}/cmdline", "rb") as source:
+                    with open(f"{self.proc}/{pid}/cmdline", "rb") as source:
                         if source.read().split(b"\0")[1:2] == [verb.encode()]:
                             return int(pid)
             except OSError:
@@ -134,7 +137,7 @@ class Torture:
         pid = self.asked("record")
         self.wait(self.random.random())
         self.kill_agent()
-        wait_until(lambda: not os.path.exists(f"/proc/{pid}/exe"), "the end of the capture that nobody waits for")
+        wait_until(lambda: not os.path.exists(f"{self.proc}/{pid}/exe"), "the end of the capture that nobody waits for")
 
     def kill_store(self):
         self.server.kill()
@@ -162,7 +165,16 @@ class Torture:
 
     # --- what came of it -------------------------------------------------------------------
 
+    def capture_whole(self):
+        """One that nobody kills, into the store: it may be that all others were."""
+        def stored():
+            if not self.child("record") and not self.child("store"):
+                self.asked("record")
+            return self.server.number("SELECT count(*) FROM finding") and self.server.number("SELECT count(*) FROM step")
+        self.wait_for(stored, lambda: f"a capture in the store: {self.agent.process}")
+
     def finish(self):
+        self.capture_whole()
         self.wait_for(lambda: self.job is not self.jobs[-1] or self.job.out.count("step ") > 20, "steps of the last job")
         self.agent.stop()
         self.shadow.end()
