@@ -236,6 +236,8 @@ void symbols_keep(struct session *session, struct target *target, const struct e
 /* A kernel's name becomes the symbol of its handle. `size`: bytes of the record. */
 void kernel_name_keep(struct session *session, struct target *target, const struct kernel_event *record, size_t size);
 void symbols_forget(struct target *target);
+/* No address is being looked up: files beyond a number are closed, where a recording stays. */
+void symbol_files_trim(struct session *session);
 void symbol_files_free(struct session *session);
 /* A mapped file, kept open; NULL: it cannot be read. */
 const struct elf_file *symbol_elf_of(struct session *session, pid_t pid, const struct mapped_file *file);

@@ -21,6 +21,9 @@
 /* Each is a link of its own, and detaching takes some 20 ms a link. */
 #define RETURN_PROBES_MAX 64
 
+/* Each is open, and takes memory: a recording that stays would have those of every image that ever ran. */
+#define SYMBOL_FILES_KEPT 64
+
 /* The functions of a file in order of their addresses. */
 struct symbol_file {
 	uint64_t device, inode;
@@ -230,6 +233,12 @@ void symbols_forget(struct target *target)
 	maps_free(target->files);
 	target->files = NULL;
 	target->return_probes = 0;
+}
+
+void symbol_files_trim(struct session *session)
+{
+	if (session->options->stay && arrlen(session->symbol_files) > SYMBOL_FILES_KEPT)
+		symbol_files_free(session);
 }
 
 void symbol_files_free(struct session *session)

@@ -281,6 +281,7 @@ void target_forget_image(struct session *session, struct target *target)
 	peak_forget(target);
 	invoked_forget(target);
 	symbols_forget(target);
+	symbol_files_trim(session);
 	library_handles_forget(target);
 	for (int role = 0; role < LIBRARY_ROLES; role++) {
 		target->libraries[role] = NULL;
