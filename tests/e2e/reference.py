@@ -318,6 +318,7 @@ def final_types():
     types = {}
 
     def note(tensor, category):
+        tensor = getattr(tensor, "_local_tensor", tensor)  # a DTensor's own storage is empty
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
             types[untyped_storage(tensor)._cdata] = category
 

@@ -6,7 +6,8 @@ import signal
 
 import jsonschema
 
-from harness import COMPLETE, FAILED, PROGRAMS, PYTHON, TOP, USAGE, check, check_equal, test, wait_until
+from harness import (COMPLETE, FAILED, PROGRAMS, PYTHON, TOP, USAGE, check, check_equal, program_path, test,
+                     wait_until)
 from terminal import Terminal
 
 PAUSE_SECONDS = 1.0
@@ -113,7 +114,9 @@ def test_the_end_is_that_of_the_report(context):
         check(any(place["name"] == "Sequential.0" for place in rank["modules"]), "modules:", rank["modules"])
     check(all(device["bytes"] > 0 for device in last_lite["ranks"][0]["devices"]), last_lite)
     check_equal(last_lite["ranks"][0]["lines"], None, "lines at lite")
-    check(any(place["name"].endswith("loop.py:36") for look in looks_of(full.out) for place in look["ranks"][0]["lines"]),
+    with open(program_path("loop"), encoding="utf-8") as source:
+        line, = (number for number, text in enumerate(source, 1) if "torch.randn(" in text)
+    check(any(place["name"].endswith(f"loop.py:{line}") for look in looks_of(full.out) for place in look["ranks"][0]["lines"]),
           "no line of the job:", last["ranks"][0]["lines"])
 
 
