@@ -225,8 +225,10 @@ static bool point_is_wanted(const struct session *session, const struct plan_poi
 	case PROGRAM_ALLOCATED:
 	case PROGRAM_FREED:
 		return device_choice_has_cpu(devices);
-	case PROGRAM_DEVICE:
+	/* One hit more for each block, of which it tells who asked for it. */
 	case PROGRAM_REQUESTED:
+		return !session->options->blocks_only && device_choice_has_accelerator(devices);
+	case PROGRAM_DEVICE:
 	case PROGRAM_CALLED:
 	case PROGRAM_RETURNED:
 	case PROGRAM_ENDED:
