@@ -226,6 +226,6 @@ def test_each_rank_of_a_sharded_job_is_as_exact_as_a_process_alone(context):
     check(sum(task["node_name"] == "aten.sqrt.default" for task in report.tasks) == 36, "a root for each shard and step")
 
 
-@test(timeout=180, root="cuda", device="cuda", each=("fsdp1", "fsdp2"))
+@test(timeout=180, root="cuda", device="cuda", each=("ddp", "fsdp1", "fsdp2"))
 def test_each_rank_on_a_device_is_as_exact_as_a_process_alone(context, kind):
     check_ranks(context, "nccl", 2, kind, {})

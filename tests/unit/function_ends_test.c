@@ -77,6 +77,24 @@ static struct found ends_of(const struct code *code)
 		ends_of(&code);                                                                                        \
 	})
 
+Test(function_starts, only_the_first_byte_of_a_function_is_its_start)
+{
+	struct code code = {.text = {0x55, 0x89, 0xf8, 0x5d, 0xc3}, .size = 5};
+	struct function_starts starts;
+	uint64_t address;
+	struct elf_file *file = code_file(&code, &address);
+
+	cr_assert_eq(function_starts_load(file, &starts), 0);
+	cr_expect(function_starts_at(&starts, address));
+	cr_expect(function_starts_at(&starts, address + THIRD));
+	cr_expect_not(function_starts_at(&starts, address + 1));
+	cr_expect_not(function_starts_at(&starts, address - 1));
+	cr_expect_not(function_starts_at(&starts, 0));
+	cr_expect_not(function_starts_at(&starts, UINT64_MAX));
+	function_starts_free(&starts);
+	elf_file_close(file);
+}
+
 Test(ends, are_the_returns_of_all_branches)
 {
 	/* test edi, edi; je +3; nop; nop; ret; bnd ret */

@@ -148,27 +148,40 @@ static void allocation_show_bytes(struct allocation *allocation, uint64_t bytes)
 		allocation->bytes = bytes;
 }
 
-uint32_t memory_argument(struct target_state *target, const struct event *event, const struct tensor_argument *argument)
+struct allocation allocation_begin(uint8_t device, uint64_t address, uint64_t time_ns)
 {
-	struct allocation unseen = {
-		.address = argument->data,
-		.bytes = argument->bytes,
-		.start_time_ns = event->time_ns,
+	return (struct allocation){
+		.address = address,
+		.device = device,
+		.start_time_ns = time_ns,
 		.end_time_ns = UINT64_MAX,
-		.run = RUN_PREEXISTING,
 		.last_order = NONE,
 		.resized_from = NONE,
 		.leaf = NONE,
 		.released_in = NONE,
-		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
 	};
+}
+
+/* One whose making was not seen, at the time when it shows up. */
+static struct allocation allocation_unseen(const struct target_state *target, struct place place, uint64_t time_ns)
+{
+	struct allocation allocation = allocation_begin(place.device, place.address, time_ns);
+
+	allocation.run = RUN_PREEXISTING;
+	allocation.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING;
+	return allocation;
+}
+
+uint32_t memory_argument(struct target_state *target, const struct event *event, const struct tensor_argument *argument)
+{
 	struct place place = place_of_argument(target, argument);
+	struct allocation unseen = allocation_unseen(target, place, event->time_ns);
 	uint32_t live;
 	struct address_state *state;
 
 	if (place.device == DEVICES_MAX)
 		return NONE;
-	unseen.device = place.device;
+	unseen.bytes = argument->bytes;
 	live = address_live(target, place);
 	if (live != NONE) {
 		allocation_show_bytes(&target->allocations[live], argument->bytes);
@@ -295,18 +308,7 @@ static int block_give(struct target_state *target, const struct given *given)
 	const struct event *event = given->event;
 	struct thread *thread = thread_find(target, event->thread_id);
 	uint64_t announced;
-	struct allocation allocation = {
-		.address = given->place.address,
-		.device = given->place.device,
-		.allocated_bytes = given->bytes,
-		.start_time_ns = event->time_ns,
-		.end_time_ns = UINT64_MAX,
-		.stack = stack_find(target, given->stack),
-		.last_order = NONE,
-		.resized_from = NONE,
-		.leaf = NONE,
-		.released_in = NONE,
-	};
+	struct allocation allocation = allocation_begin(given->place.device, given->place.address, event->time_ns);
 	struct address_state *state;
 
 	if (!thread)
@@ -320,6 +322,8 @@ static int block_give(struct target_state *target, const struct given *given)
 	announced = thread->resize_bytes;
 	for (size_t i = 0; i < arrlenu(thread->frames); i++)
 		thread->frames[i].threw = false;
+	allocation.allocated_bytes = given->bytes;
+	allocation.stack = stack_find(target, given->stack);
 	allocation.run = thread_run(thread, event->depth);
 	state = address_find(target, given->place);
 	if (state->live != NONE)
@@ -516,18 +520,7 @@ int memory_device_allocate(struct target_state *target, const struct device_allo
  */
 static void unseen_add(struct target_state *target, const struct device_free_event *event, struct place place)
 {
-	struct allocation allocation = {
-		.address = place.address,
-		.device = place.device,
-		.start_time_ns = event->event.time_ns,
-		.end_time_ns = UINT64_MAX,
-		.run = RUN_PREEXISTING,
-		.last_order = NONE,
-		.resized_from = NONE,
-		.leaf = NONE,
-		.released_in = NONE,
-		.flags = target->result.from_start ? ALLOCATION_EXTERNAL : ALLOCATION_PREEXISTING,
-	};
+	struct allocation allocation = allocation_unseen(target, place, event->event.time_ns);
 
 	allocation_add(target, address_find(target, place), &allocation);
 	target->devices[place.device].device.seen = true;

@@ -22,20 +22,12 @@ static void remainder_add(struct target_state *target, size_t device)
 {
 	struct device_state *state = &target->devices[device];
 	uint64_t known = older_total(target, device);
-	struct allocation rest = {
-		.device = (uint8_t)device,
-		.start_time_ns = target->result.first_time_ns,
-		.end_time_ns = UINT64_MAX,
-		.run = RUN_PREEXISTING,
-		.last_order = NONE,
-		.resized_from = NONE,
-		.leaf = NONE,
-		.released_in = NONE,
-		.flags = ALLOCATION_PREEXISTING | ALLOCATION_REMAINDER,
-	};
+	struct allocation rest = allocation_begin((uint8_t)device, 0, target->result.first_time_ns);
 
 	if (known >= state->before)
 		return;
+	rest.run = RUN_PREEXISTING;
+	rest.flags = ALLOCATION_PREEXISTING | ALLOCATION_REMAINDER;
 	rest.allocated_bytes = state->device.remainder_bytes = state->before - known;
 	arrput(target->allocations, rest);
 }

@@ -466,6 +466,8 @@ void passes_communicate(struct passes *passes);
 void passes_change(struct passes *passes);
 /* Is an allocation on a device that is reported? */
 bool allocation_is_reported(const struct target_state *target, const struct allocation *allocation);
+/* Alive from that time on; neither made by a run nor resized, as far as is known. */
+struct allocation allocation_begin(uint8_t device, uint64_t address, uint64_t time_ns);
 uint64_t allocation_total_bytes(const struct allocation *allocation);
 
 #endif

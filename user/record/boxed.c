@@ -13,6 +13,7 @@
 
 #include "containers/containers.h"
 #include "symbol/entry.h"
+#include "symbol/section.h"
 #include "target/memory.h"
 #include "torch/dispatcher.h"
 
@@ -91,21 +92,27 @@ static int kernel_hook(struct library_plan *plan, uint64_t bias, const struct bo
 	return 0;
 }
 
-/* What several operators share does not tell which of them runs. */
+/*
+ * What several operators share does not tell which of them runs. The process says where kernels are, and its word is
+ * not trusted: others that map the file get these probes too, and one inside an instruction would end them.
+ */
 static int set_fill(
 	struct library_plan *plan, uint64_t bias, struct dispatcher_code code, const struct boxed_kernel *kernels)
 {
 	size_t count = arrlenu(kernels), next;
-	int error = 0;
+	struct function_starts starts;
+	int error = function_starts_load(plan->elf, &starts);
 
 	for (size_t first = 0; !error && first < count; first = next) {
 		bool shared = false;
 
 		for (next = first + 1; next < count && kernels[next].address == kernels[first].address; next++)
 			shared |= kernels[next].description != kernels[first].description;
-		if (!shared && kernels[first].address >= code.start && kernels[first].address < code.end)
+		if (!shared && kernels[first].address >= code.start && kernels[first].address < code.end &&
+			function_starts_at(&starts, kernels[first].address - bias))
 			error = kernel_hook(plan, bias, &kernels[first]);
 	}
+	function_starts_free(&starts);
 	return error;
 }
 

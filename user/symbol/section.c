@@ -88,7 +88,8 @@ uint64_t function_start(const struct function_starts *starts, uint32_t index)
 	return starts->table.address + (uint64_t)(int64_t)entry.start;
 }
 
-bool function_end_find(const struct function_starts *starts, uint64_t address, uint64_t *end)
+/* How many start at or before an address. */
+static uint32_t starts_until(const struct function_starts *starts, uint64_t address)
 {
 	uint32_t low = 0, high = starts->count;
 
@@ -100,8 +101,22 @@ bool function_end_find(const struct function_starts *starts, uint64_t address, u
 		else
 			high = middle;
 	}
-	if (!low || low == starts->count)
+	return low;
+}
+
+bool function_starts_at(const struct function_starts *starts, uint64_t address)
+{
+	uint32_t count = starts_until(starts, address);
+
+	return count && function_start(starts, count - 1) == address;
+}
+
+bool function_end_find(const struct function_starts *starts, uint64_t address, uint64_t *end)
+{
+	uint32_t count = starts_until(starts, address);
+
+	if (!count || count == starts->count)
 		return false;
-	*end = function_start(starts, low);
+	*end = function_start(starts, count);
 	return true;
 }

@@ -26,6 +26,8 @@ struct function_starts {
 int function_starts_load(const struct elf_file *file, struct function_starts *starts);
 void function_starts_free(struct function_starts *starts);
 uint64_t function_start(const struct function_starts *starts, uint32_t index);
+/* Does one start right there? */
+bool function_starts_at(const struct function_starts *starts, uint64_t address);
 /* Where the function around an address ends at the latest; false: it is not known. */
 bool function_end_find(const struct function_starts *starts, uint64_t address, uint64_t *end);
 
