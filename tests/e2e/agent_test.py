@@ -17,6 +17,7 @@ from privileges_test import CAPABILITIES, job_of_somebody_else
 from prometheus import promtool
 
 PACKAGED = os.path.join(TOP, "packaging", "agent")
+AGENT_KILOBYTES = 64 << 10  # that it may ever have
 RULES = os.path.join(PACKAGED, "hdtrace.rules.yml")
 def trained(context, number=0, of_somebody_else=False):
     """A job with a launcher's name, whatever else runs on this machine: (process, its label)."""
@@ -60,6 +61,9 @@ def test_agent_tells_metrics_of_each_job_and_keeps_its_records(context):
         sums[dict(its)["device"]] = sums.get(dict(its)["device"], 0) + value
     check(sums.get("cpu"), "no categories:", sums)
     check_equal(agent.value("hdtrace_events_lost_total", job=labels[0]), 0, "events lost")
+    with open(f"/proc/{agent.process.pid}/status", encoding="utf-8") as status:
+        highest, = re.findall(r"^VmHWM:\s+(\d+) kB$", status.read(), re.MULTILINE)
+    check(int(highest) < AGENT_KILOBYTES, f"the agent had {highest} KiB")
     for job in jobs:
         job.check_alive()
         job.stop()

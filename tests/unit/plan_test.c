@@ -56,7 +56,7 @@ static void torch_plan_open(struct library_plan *plan, const char *root)
 		cr_skip_test("no PyTorch in the root %s: scripts/test-root makes it", root);
 	plan_open(plan, torch_cpu, LIBRARY_TORCH_CPU);
 	plan_open(&c10, libc10, LIBRARY_C10);
-	cr_assert_eq(torch_plan_make(plan, &c10), 0);
+	cr_assert_eq(torch_plan_make(plan, &c10, true), 0);
 	library_plan_free(&c10);
 	free(torch_cpu);
 	free(libc10);
@@ -271,7 +271,7 @@ Test(plan, refuses_an_unknown_version_by_its_name)
 	image_section(&image, ".rodata", SHT_PROGBITS, option, sizeof(option), 0);
 	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
 	plan_open(&c10, TORCH_C10, LIBRARY_C10);
-	cr_assert_eq(torch_plan_make(&plan, &c10), 0);
+	cr_assert_eq(torch_plan_make(&plan, &c10, true), 0);
 	library_plan_free(&c10);
 	cr_assert_null(plan.torch);
 	cr_assert(finding_has(&plan, false, "PyTorch 9.99 is unknown"));
@@ -290,8 +290,8 @@ Test(plan, refuses_a_library_that_is_not_laid_out_as_its_version)
 	image_section(&image, ".rodata", SHT_PROGBITS, option, sizeof(option), 0);
 	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
 	plan_open(&c10, TORCH_C10, LIBRARY_C10);
-	cr_assert_eq(torch_plan_make(&plan, &c10), 0);
-	cr_assert_eq(torch_plan_make(&plan, &c10), 0, "again");
+	cr_assert_eq(torch_plan_make(&plan, &c10, true), 0);
+	cr_assert_eq(torch_plan_make(&plan, &c10, true), 0, "again");
 	library_plan_free(&c10);
 	cr_assert_null(plan.torch);
 	cr_assert(finding_has(&plan, false, "not laid out as in that version"));
@@ -307,7 +307,7 @@ Test(plan, of_another_machine_says_so)
 	image.header.e_machine = EM_AARCH64;
 	cr_assert_eq(plan_of_image(&image, LIBRARY_TORCH_CPU, &plan), 0);
 	cr_assert(finding_has(&plan, false, "another machine"));
-	cr_assert_eq(torch_plan_make(&plan, &plan), 0);
+	cr_assert_eq(torch_plan_make(&plan, &plan, true), 0);
 	cr_assert_null(plan.torch);
 	library_plan_free(&plan);
 }

@@ -321,7 +321,7 @@ static void check_torch(struct doctor *doctor, struct library_plan plans[], cons
 	struct library_plan *torch_cpu = &plans[LIBRARY_TORCH_CPU];
 	const struct library_plan *c10 = &plans[LIBRARY_C10];
 	const struct mapped_file *torch_file = mapped[LIBRARY_TORCH_CPU], *c10_file = mapped[LIBRARY_C10];
-	int error = torch_plan_make(torch_cpu, c10);
+	int error = torch_plan_make(torch_cpu, c10, true);
 	uint64_t torch_bias, c10_bias;
 	struct torch_image image;
 	const char *fault;

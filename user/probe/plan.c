@@ -579,7 +579,7 @@ static void nodes_plan(struct library_plan *torch_cpu)
 			"how autograd numbers its nodes cannot be told");
 }
 
-static int torch_plan(struct library_plan *torch_cpu, const struct library_plan *c10)
+static int torch_plan(struct library_plan *torch_cpu, const struct library_plan *c10, bool operators)
 {
 	int error = layout_plan(torch_cpu, c10);
 
@@ -590,7 +590,7 @@ static int torch_plan(struct library_plan *torch_cpu, const struct library_plan 
 			"the thread's dispatch keys cannot be found");
 	nodes_plan(torch_cpu);
 	torch_cpu->dispatcher = torch_derive_dispatcher(torch_cpu->elf);
-	error = operator_hooks_plan(torch_cpu);
+	error = operators ? operator_hooks_plan(torch_cpu) : 0;
 	if (error == -ENOENT) {
 		plan_find(torch_cpu, false, true, "nothing can be told about operators", "no at::_ops functions");
 		return 0;
@@ -600,11 +600,11 @@ static int torch_plan(struct library_plan *torch_cpu, const struct library_plan 
 	return error;
 }
 
-int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10)
+int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10, bool operators)
 {
 	if (!torch_cpu->torch_planned && elf_file_machine(torch_cpu->elf) == ELF_MACHINE_X86_64) {
 		torch_cpu->torch_planned = true;
-		torch_cpu->torch_error = torch_plan(torch_cpu, c10);
+		torch_cpu->torch_error = torch_plan(torch_cpu, c10, operators);
 	}
 	return torch_cpu->torch_error;
 }

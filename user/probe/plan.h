@@ -87,9 +87,10 @@ struct library_plan {
 int library_plan_make(int fd, enum library_role role, struct library_plan *plan);
 /*
  * Add layouts and operators to the plan of libtorch_cpu, which takes the libc10
- * that is mapped with it; when that was done already, what came of it.
+ * that is mapped with it; when that was done already, what came of it. `operators`: hooks of
+ * operators are wanted too, which take 90 MB for a moment.
  */
-int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10);
+int torch_plan_make(struct library_plan *torch_cpu, const struct library_plan *c10, bool operators);
 /* Fill the plain set of hooks, which is made only where it is needed: the target is importing meanwhile. */
 int plain_hooks_plan(struct library_plan *plan);
 void library_plan_free(struct library_plan *plan);

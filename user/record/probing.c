@@ -394,7 +394,7 @@ static int target_probe(struct session *session, struct target *target, const st
 static int torch_plan_take(struct session *session, struct target *target)
 {
 	struct library_plan *plan = torch_of(session, target)->plan;
-	int error = torch_plan_make(plan, target->libraries[LIBRARY_C10]);
+	int error = torch_plan_make(plan, target->libraries[LIBRARY_C10], !session->options->blocks_only);
 
 	findings_tell(session, plan, target->library_paths[LIBRARY_TORCH_CPU]);
 	if (error)

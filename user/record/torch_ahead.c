@@ -82,7 +82,7 @@ static int folder_plan(struct session *session, const char *folder)
 	}
 	if (!plans[LIBRARY_C10] || !plans[LIBRARY_TORCH_CPU])
 		return 0;
-	error = torch_plan_make(plans[LIBRARY_TORCH_CPU], plans[LIBRARY_C10]);
+	error = torch_plan_make(plans[LIBRARY_TORCH_CPU], plans[LIBRARY_C10], !session->options->blocks_only);
 	if (session->options->verbose)
 		session_tell(session, "%s: PyTorch is looked at before it is loaded", folder);
 	/* What is wrong with a library matters when it is mapped, and is told then. */
