@@ -40,9 +40,15 @@ struct records {
 	int error; /* the first */
 };
 
+/* What somebody who watches the run cannot see. */
+static bool is_of_part(enum table_id table)
+{
+	return table == TABLE_STEP || table == TABLE_FINDING || table == TABLE_BLOCK;
+}
+
 static void put(struct records *records, enum table_id table, const void *record)
 {
-	if (records->error)
+	if (records->error || (records->choice->part && !is_of_part(table)))
 		return;
 	records->error = spool_put(records->spool, table, record);
 	if (records->error != -ENOBUFS)
@@ -395,20 +401,18 @@ static void put_moment(struct records *records, const struct moment *moment)
 	struct holders holders;
 
 	holders_find(records->rank, moment->device, moment->order, &holders);
-	for (int category = 0; !records->choice->part && category < CATEGORIES; category++)
+	for (int category = 0; category < CATEGORIES; category++)
 		if (holders.snapshot.category[category])
 			put_holder(records, moment, "category", (size_t)category,
 				category_name((enum category)category), holders.snapshot.category[category], 0);
-	for (size_t place = 0; !records->choice->part && place < arrlenu(holders.lines) && place < HOLDERS_SHOWN;
-		place++) {
+	for (size_t place = 0; place < arrlenu(holders.lines) && place < HOLDERS_SHOWN; place++) {
 		char *line = line_text(holders.lines[place].frame);
 
 		put_holder(
 			records, moment, "line", place, line, holders.lines[place].bytes, holders.lines[place].blocks);
 		free(line);
 	}
-	for (size_t place = 0; !records->choice->part && place < arrlenu(holders.modules) && place < HOLDERS_SHOWN;
-		place++)
+	for (size_t place = 0; place < arrlenu(holders.modules) && place < HOLDERS_SHOWN; place++)
 		put_holder(records, moment, "module", place, holders.modules[place].module,
 			holders.modules[place].bytes, holders.modules[place].blocks);
 	for (size_t place = 0; place < holders.largest_count; place++)
@@ -502,8 +506,7 @@ static void put_period(struct records *records, uint8_t index)
 	};
 
 	period_peak_place(rank, device, &record);
-	if (!records->choice->part)
-		put(records, TABLE_PERIOD, &record);
+	put(records, TABLE_PERIOD, &record);
 	free((char *)record.peak_line);
 	put_moment(records,
 		&(struct moment){MOMENT_PEAK, device->peak_time_ns, record.start_time, 0, device->peak_order, index});
@@ -540,15 +543,14 @@ static void put_exhausted(struct records *records, const struct out_of_memory *e
 static void put_rank_all(struct records *records)
 {
 	const struct rank *rank = records->rank;
-	bool part = records->choice->part;
 
-	if (!part)
-		put_rank(records);
+	put_rank(records);
 	put_steps(records);
 	for (size_t index = 0; index < arrlenu(rank->devices); index++)
 		if (rank->devices[index].reported && rank->devices[index].peak_bytes)
 			put_period(records, (uint8_t)index);
-	for (size_t index = 0; !part && index < arrlenu(rank->out_of_memories); index++)
+	/* Nor the blocks of such a moment, which the watcher tells at a time of his own. */
+	for (size_t index = 0; !records->choice->part && index < arrlenu(rank->out_of_memories); index++)
 		put_exhausted(records, &rank->out_of_memories[index]);
 }
 
@@ -598,8 +600,7 @@ int capture_records_put(struct spool *spool, const struct rank *const *ranks, si
 
 	run_identity(ranks, first, identity);
 	records.run = choice->run ? choice->run : identity;
-	if (!choice->part)
-		put_run(&records, ranks, count, first->start_real_ns);
+	put_run(&records, ranks, count, first->start_real_ns);
 	put_findings(&records, ranks, count, (int64_t)(first->start_real_ns / SECOND_NS));
 	for (size_t index = 0; !records.error && index < count; index++) {
 		records.rank = ranks[index];
