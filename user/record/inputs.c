@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "containers/containers.h"
 #include "python/threads.h"
 #include "target/memory.h"
@@ -23,9 +24,12 @@
 #define SOON_NANOSECONDS 2000000ull
 #define RARELY_NANOSECONDS 500000000ull
 #define SOON_LOOKS 500
-/* Where none was found, the last ones come one after another: a short call is missed by those now and then. */
-#define LAST_LOOKS 1000
-#define LAST_PAUSE_NANOSECONDS 1000000l
+/*
+ * Where none was found, the last ones come one after another: a short call is missed by those now and then. The
+ * pause is less than the shortest call of a module that can be read.
+ */
+#define LAST_NANOSECONDS 1000000000ull
+#define LAST_PAUSE_NANOSECONDS 10000l
 
 /* A module that no other one was called in. */
 struct root {
@@ -138,15 +142,31 @@ static bool any_is_known(const struct target_inputs *inputs)
 	return false;
 }
 
-void inputs_wait(struct target *target)
+/* Look at all whose inputs are not known; false: there is none such. */
+static bool last_look(struct session *session)
 {
-	const struct timespec pause = {.tv_nsec = LAST_PAUSE_NANOSECONDS};
+	bool wanted = false;
 
-	for (int tries = 0; target->inputs && !any_is_known(target->inputs) && tries < LAST_LOOKS; tries++) {
+	for (ptrdiff_t i = 0; i < arrlen(session->targets); i++) {
+		struct target *target = session->targets[i];
+
+		if (target->ended || !target->inputs || any_is_known(target->inputs) ||
+			!process_is_alive(&target->process))
+			continue;
 		target->inputs->next_ns = 0;
 		inputs_look(target, 0);
-		nanosleep(&pause, NULL);
+		wanted = true;
 	}
+	return wanted;
+}
+
+void inputs_wait(struct session *session)
+{
+	const struct timespec pause = {.tv_nsec = LAST_PAUSE_NANOSECONDS};
+	uint64_t end = monotonic_ns() + LAST_NANOSECONDS;
+
+	while (last_look(session) && monotonic_ns() < end)
+		nanosleep(&pause, NULL);
 }
 
 static void text_put(yajl_gen json, const char *text)

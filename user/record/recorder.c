@@ -684,6 +684,9 @@ static void targets_finish(struct recorder *recorder)
 	tracer_read(session->tracer);
 	objects_read_last(session);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
+		target_quiet(session, session->targets[index]);
+	inputs_wait(session);
+	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_end(session, session->targets[index], end_reasons[recorder->result->end]);
 	for (ptrdiff_t index = 0; index < arrlen(session->targets); index++)
 		target_forget_image(session, session->targets[index]);

@@ -400,6 +400,16 @@ static void json_stand(yajl_gen json, struct target *target)
 	recording_stand_free(frames);
 }
 
+void target_quiet(struct session *session, struct target *target)
+{
+	if (target->end_time_ns)
+		return;
+	target->end_time_ns = monotonic_ns();
+	target->settings.ready = false;
+	if (target->announced)
+		tracer_target_set(session->tracer, target->index, &target->settings);
+}
+
 void target_end(struct session *session, struct target *target, const char *reason)
 {
 	yajl_gen json;
@@ -407,22 +417,16 @@ void target_end(struct session *session, struct target *target, const char *reas
 
 	if (target->ended)
 		return;
+	target_quiet(session, target);
 	target->ended = true;
-	target->end_time_ns = monotonic_ns();
-	/* Nothing that comes counts, and it must not fill the ring while the probes go away. */
-	target->settings.ready = false;
-	if (target->announced)
-		tracer_target_set(session->tracer, target->index, &target->settings);
 	/* Before the end, so that a capture with an end has the losses too. */
 	target_keep_losses(session, target);
 	alive = process_is_alive(&target->process) && strcmp(reason, "finalize") != 0;
-	if (alive)
-		inputs_wait(target);
 	json = target->announced ? json_begin() : NULL;
 	if (!json)
 		return;
 	json_text(json, "reason", reason);
-	json_number(json, "time_ns", (long long)monotonic_ns());
+	json_number(json, "time_ns", (long long)target->end_time_ns);
 	json_number(json, "forked_children", arrlen(target->fork_children));
 	if (objects_whole(target) >= 0)
 		json_flag(json, "objects_whole", objects_whole(target));

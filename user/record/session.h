@@ -168,7 +168,10 @@ void session_keep_code(struct session *session, struct target *target, const str
 void session_keep_losses(struct session *session);
 /* Give a name that is no operator's of at::_ops an index of its own; a negative errno when there is no room. */
 int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags);
-int target_describe(struct session *session, struct target *target);                 /* CAPTURE_TARGET and the names */
+int target_describe(struct session *session, struct target *target); /* CAPTURE_TARGET and the names */
+/* The trace of a target ends here: nothing that still comes counts, and it must not fill the ring while the probes go
+ * away. */
+void target_quiet(struct session *session, struct target *target);
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
 /* python.c: what the programs must know of the target's interpreter; what does not fit is told and left out. */
@@ -209,8 +212,8 @@ void objects_forget(struct target *target);
  */
 void inputs_add_root(struct target *target, uint64_t object, const char *class);
 void inputs_look(struct target *target, uint64_t now);
-/* Nothing is traced any more: look for what is not known yet, for a second at most. */
-void inputs_wait(struct target *target);
+/* Nothing is traced any more: look for what is not known yet of any target, for a second at most. */
+void inputs_wait(struct session *session);
 void inputs_put(yajl_gen json, const struct target *target);
 void inputs_forget(struct target *target);
 
