@@ -363,6 +363,49 @@ Test(gradient, is_the_copy_when_the_incoming_block_is_copied)
 	model_free(trace.model);
 }
 
+Test(gradient, is_not_what_a_hook_made_of_it)
+{
+	struct trace trace = trace_before_gradient();
+	const struct rank *rank;
+
+	define_stack(&trace, 3, FRAMES(MAIN, BACKWARD, {"/w/job.py", "<lambda>", 4, 0}));
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	trace.stack = 3;
+	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
+	allocate(&trace, 1, 0x3000, 64);
+	trace.stack = 2;
+	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
+	allocate(&trace, 1, 0x4000, 64);
+	rank = trace_finish(&trace);
+	cr_expect(eq(int, rank->blocks[1].category, CATEGORY_GRADIENT));
+	cr_expect(eq(int, rank->blocks[2].category, CATEGORY_TEMP));
+	cr_expect(eq(int, rank->blocks[3].category, CATEGORY_ACTIVATION), "made behind the backward pass");
+	model_free(trace.model);
+}
+
+Test(gradient, is_the_last_that_a_hook_made_when_the_incoming_block_is_not_kept)
+{
+	struct trace trace = trace_before_gradient();
+	const struct rank *rank;
+
+	define_stack(&trace, 3, FRAMES(MAIN, BACKWARD, {"/w/job.py", "<lambda>", 4, 0}));
+	gradient(&trace, 0x1000, 64, 0x2000, 64);
+	trace.stack = 3;
+	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
+	allocate(&trace, 1, 0x3000, 64);
+	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
+	allocate(&trace, 1, 0x4000, 64);
+	release(&trace, 0, 0x2000);
+	trace.stack = 1;
+	make(&trace, OP_MM, 0x5000, 64);
+	rank = trace_finish(&trace);
+	cr_expect(eq(int, rank->blocks[1].category, CATEGORY_TEMP));
+	cr_expect(eq(int, rank->blocks[2].category, CATEGORY_TEMP));
+	cr_expect(eq(int, rank->blocks[3].category, CATEGORY_GRADIENT));
+	cr_expect(eq(int, rank->blocks[4].category, CATEGORY_TEMP));
+	model_free(trace.model);
+}
+
 Test(preexisting, blocks_that_only_the_optimizer_used_are_its_state)
 {
 	struct trace trace = trace_new(false, false);

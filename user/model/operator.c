@@ -219,19 +219,32 @@ static void thread_pad(struct thread *thread, uint32_t depth)
 		arrput(thread->frames, unknown);
 }
 
+/*
+ * The first operator of the engine's own behind AccumulateGrad may be what copies or adds the gradient. Hooks of the
+ * leaf run before that (1.13), or behind.
+ */
+static void accumulation_follow(struct target_state *target, struct thread *thread, uint32_t run, enum phase phase)
+{
+	const struct run *added = &target->runs[run];
+	bool by_hook = stack_is_called_by_engine(&target->stacks[added->stack], added->flags);
+	struct accumulation accumulation = {
+		.run = run, .allocation = thread->accumulating, .leaf = thread->leaf, .by_hook = by_hook};
+
+	if (thread->accumulating == NONE)
+		return;
+	if (phase == PHASE_BACKWARD)
+		arrput(target->accumulations, accumulation);
+	if (!by_hook)
+		thread->accumulating = NONE;
+}
+
 /* What a new operator on the thread says about the things that were going on there. */
 static void thread_follow(struct target_state *target, struct thread *thread, uint32_t run)
 {
 	const struct run *added = &target->runs[run];
 	enum phase phase = stack_phase(&target->stacks[added->stack], added->flags);
 
-	if (thread->accumulating != NONE) {
-		struct accumulation accumulation = {
-			.run = run, .allocation = thread->accumulating, .leaf = thread->leaf};
-
-		arrput(target->accumulations, accumulation);
-		thread->accumulating = NONE;
-	}
+	accumulation_follow(target, thread, run, phase);
 	if (phase != PHASE_BACKWARD && phase != PHASE_RECOMPUTE)
 		gradient_settle(target, thread);
 	thread->resize_from = thread->resize_to = NONE;

@@ -48,6 +48,32 @@ static void gradient_mark(struct allocation *allocation, uint32_t leaf)
 	allocation->leaf = leaf;
 }
 
+static bool accumulation_uses(const struct passes *passes, size_t index, uint32_t allocation)
+{
+	const struct accumulation *accumulation = &passes->target->accumulations[index];
+	uint32_t run = passes->resolved[accumulation->run];
+
+	return accumulation->allocation == allocation && run != NONE && run_uses(passes, run, allocation);
+}
+
+/*
+ * What a hook made of an incoming gradient is its own, unless something else than that was kept: then the last that it
+ * made of it came in its place.
+ */
+static bool accumulation_counts(const struct passes *passes, size_t index)
+{
+	const struct target_state *target = passes->target;
+	uint32_t allocation = target->accumulations[index].allocation;
+	bool last = index + 1 == arrlenu(target->accumulations);
+
+	if (!accumulation_uses(passes, index, allocation))
+		return false;
+	if (!target->accumulations[index].by_hook)
+		return true;
+	return !(target->allocations[allocation].flags & ALLOCATION_GRADIENT) &&
+	       (last || !accumulation_uses(passes, index + 1, allocation));
+}
+
 /* What an incoming gradient was copied or added to. */
 static void gradients_follow(struct passes *passes)
 {
@@ -61,11 +87,12 @@ static void gradients_follow(struct passes *passes)
 		const struct accumulation *accumulation = &target->accumulations[i];
 		uint32_t run = passes->resolved[accumulation->run];
 
-		if (run == NONE || !run_uses(passes, run, accumulation->allocation))
+		if (!accumulation_counts(passes, i))
 			continue;
 		stores[run] = true;
 		leaves[run] = accumulation->leaf;
-		for (uint32_t at = passes->use_start[run]; at < passes->use_start[run + 1]; at++)
+		for (uint32_t at = passes->use_start[run]; !accumulation->by_hook && at < passes->use_start[run + 1];
+			at++)
 			if (passes->used[at] != accumulation->allocation)
 				gradient_mark(&target->allocations[passes->used[at]], accumulation->leaf);
 	}

@@ -185,6 +185,16 @@ enum phase stack_phase(const struct stack *stack, uint8_t event_flags)
 	return engine || stack->in_backward ? PHASE_BACKWARD : PHASE_FORWARD;
 }
 
+/* On a thread of the engine's own all Python is called by it. */
+bool stack_is_called_by_engine(const struct stack *stack, uint8_t event_flags)
+{
+	if (!stack->frame_count)
+		return false;
+	if (stack->in_backward)
+		return !frame_is_backward(&stack->frames[stack->frame_count - 1]);
+	return event_flags & EVENT_BACKWARD && !stack->from_program;
+}
+
 uint8_t stack_flags(const struct stack *stack, const struct event *event, struct thread_kind *thread, bool *runs_python)
 {
 	if (stack->cut || event->flags & (EVENT_STACK_LOST | EVENT_LITE))

@@ -21,6 +21,9 @@ int stack_name(struct stack *stack, const char *(*name)(const void *context, uin
 /* `event_flags`: as of stack_flags. */
 enum phase stack_phase(const struct stack *stack, uint8_t event_flags);
 
+/* Is it Python code that the engine of autograd called (a hook, a custom function), and not the engine itself? */
+bool stack_is_called_by_engine(const struct stack *stack, uint8_t event_flags);
+
 /* What is known of a thread: one of autograd's own, or one that Python code began. */
 struct thread_kind {
 	bool is_engines, is_programs;

@@ -138,6 +138,7 @@ struct accumulation {
 	uint32_t run;
 	uint32_t allocation;
 	uint32_t leaf; /* allocation */
+	bool by_hook;  /* an operator of Python code that the engine called meanwhile */
 };
 
 enum frame_kind {
@@ -170,7 +171,7 @@ struct thread {
 
 	/* Gradient being stored. */
 	uint32_t storing;      /* allocation, NONE */
-	uint32_t accumulating; /* the same, until the first operator after it */
+	uint32_t accumulating; /* the same, until the engine's first operator after it */
 	uint32_t leaf;         /* allocation that the gradient is for, NONE */
 
 	bool met; /* an operator of its was seen */

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 torch.manual_seed(0)
-norms = []
+norms, kept = [], []
 
 
 class Net(nn.Module):
@@ -27,6 +27,11 @@ class Net(nn.Module):
 
 
 model = Net()
+# What a hook of a leaf makes is its own, unless it gives it back.
+model.first.weight.register_hook(lambda gradient: kept.append(gradient.clone()))
+model.last.weight.register_hook(lambda gradient: gradient / (1 + gradient.norm()))
+if hasattr(model.last.bias, "register_post_accumulate_grad_hook"):
+    model.last.bias.register_post_accumulate_grad_hook(lambda parameter: kept.append(parameter.grad.clone()))
 optimizer = torch.optim.RAdam(model.parameters(), lr=1e-3)
 for _ in range(2):
     optimizer.zero_grad(set_to_none=True)
