@@ -185,6 +185,7 @@ static void code(uint16_t index, uint64_t address, const char *file, const char 
 #define STACK_FORWARD (1ull << 32) /* the upper half says where a thread remembers it */
 #define STACK_STEP (2ull << 32)
 #define STACK_BACKWARD (3ull << 32)
+#define STACK_HOOK (4ull << 32)
 
 static const uint64_t FORWARD[] = {CODE_MODEL, CODE_MAIN, 0}, STEP[] = {CODE_STEP, CODE_WRAPPER, CODE_MAIN, 0},
 		      BACKWARD[] = {CODE_BACKWARD, CODE_MAIN, 0};
@@ -493,6 +494,25 @@ Test(live, gradients_and_the_leaves_they_are_for_are_known)
 	cr_expect_eq(device_at(0, "cpu")->category_bytes[CATEGORY_PARAMETER], 100);
 	cr_expect_eq(device_at(0, "cpu")->category_bytes[CATEGORY_GRADIENT], 100);
 	cr_expect(live_rank_at(live, 0)->is_rank);
+}
+
+Test(live, what_a_hook_makes_of_a_gradient_is_none)
+{
+	static const uint64_t hook[] = {CODE_MODEL, CODE_BACKWARD, CODE_MAIN, 0};
+	struct gradient_event event = {
+		.variable = {.data = 0x1000, .bytes = 100}, .gradient = {.data = 0x2000, .bytes = 100}};
+	struct tensor_argument incoming = {.data = 0x2000, .bytes = 100};
+
+	target(0, "{\"from_start\": true}");
+	program(0);
+	allocate(0, 0, 0x1000, 100);
+	allocate(0, 0, 0x2000, 100);
+	event.event = event_of(0, EVENT_GRADIENT, sizeof(event), 0);
+	keep(&event.event);
+	operator_on(0, 0, 1, STACK_HOOK, hook, &incoming, 1);
+	allocate(0, 1, 0x3000, 40);
+	cr_expect_eq(device_at(0, "cpu")->category_bytes[CATEGORY_GRADIENT], 100);
+	cr_expect_eq(device_at(0, "cpu")->category_bytes[CATEGORY_TEMP], 40);
 }
 
 Test(live, blocks_that_no_operator_uses_for_a_step_are_idle)

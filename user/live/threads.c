@@ -218,6 +218,10 @@ void operator_take(struct live *live, struct state *state, struct strand *strand
 		arrput(strand->frames, maker);
 	if (!event->event.depth && !state->rank.lite)
 		outermost_take(state, strand, &event->event, meaning, &maker);
+	/* Neither hooks nor the optimizer store a gradient that comes in. */
+	if (maker.phase == PHASE_OPTIMIZER ||
+		(meaning && stack_is_called_by_engine(&meaning->stack, event->event.flags)))
+		strand->accumulating = 0;
 	maker.stores = blocks_store(state, strand, tensors, event->tensor_count);
 	arrput(strand->frames, maker);
 	arguments_take(live, state, &event->event, tensors, event->tensor_count);

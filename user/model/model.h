@@ -55,6 +55,7 @@ struct stack {
 	bool cut; /* outer frames are missing */
 	/* What the frames say of the phase by themselves (stack.c). */
 	bool in_optimizer, in_backward, in_recompute;
+	bool at_backward; /* the innermost frame starts an engine run */
 	/* The same walk for a stack whose missing outer part is known to be a backward pass. */
 	bool in_recompute_of_engine;
 	bool in_compiled;   /* the innermost frame is code that inductor made: its tensors come from no operator */

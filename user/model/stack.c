@@ -158,14 +158,15 @@ static bool stack_is_compiled(const struct stack *stack)
 
 void stack_classify(struct stack *stack)
 {
-	stack->in_optimizer = stack->in_backward = false;
+	stack->in_optimizer = stack->in_backward = stack->at_backward = false;
 	stack->optimizer = 0;
 	for (uint32_t i = 0; i < stack->frame_count; i++) {
 		if (frame_is_optimizer(&stack->frames[i])) {
 			stack->in_optimizer = true;
 			stack->optimizer = stack_optimizer(stack, i);
 		}
-		stack->in_backward |= frame_is_backward(&stack->frames[i]);
+		stack->at_backward = frame_is_backward(&stack->frames[i]);
+		stack->in_backward |= stack->at_backward;
 	}
 	stack->in_compiled = stack_is_compiled(stack);
 	stack->in_recompute = stack_recomputes(stack, false);
@@ -191,7 +192,7 @@ bool stack_is_called_by_engine(const struct stack *stack, uint8_t event_flags)
 	if (!stack->frame_count)
 		return false;
 	if (stack->in_backward)
-		return !frame_is_backward(&stack->frames[stack->frame_count - 1]);
+		return !stack->at_backward;
 	return event_flags & EVENT_BACKWARD && !stack->from_program;
 }
 
