@@ -70,3 +70,44 @@ def test_each_tensor_of_compiled_code_is_a_row(context):
         check_equal(SAVED in owners, line in saved, f"line {line} makes what is saved; owners: {owners}")
     check_equal(report.json["metadata"]["batch_shapes"]["model_inputs"]["0"]["shape"], [16, 32], "shape of the batch")
     job.check_alive()
+
+
+# Modules, and what of theirs makes memory. Behind the break the model's own code goes on, the head's in it: no frame says so.
+MADE_IN = {"": {"aten.addmm.default"},
+           ".block.0": {"aten.native_layer_norm.default", "aten.addmm.default", "aten.gelu.default", "aten.add.Tensor"},
+           ".block.1": {"aten.addmm.default", "aten.tanh.default", "aten.add.Tensor"}}
+
+
+def check_broken(context, backend):
+    """Graphs that PyTorch's own operators run, with a break: nothing is compiled code, all has its module, in both passes."""
+    job = context.program("compiled", backend)
+    context.wait_steps(job, 2, timeout=120)
+    context.attach(job, "--steps", str(STEPS)).check_code(COMPLETE)
+    report = context.report()
+    blocks = [block for block in report.json["memory_blocks"] if not block["preexisting"]]
+    check(not [block for block in blocks if block["node_name"].startswith("compiled.")], "compiled code, where there is none")
+    made, owners = collections.defaultdict(set), collections.defaultdict(set)
+    for block in blocks:
+        if block["task_name"] == "forward" and block["type"] == "Activation":
+            made[block["graph_name"]].add(block["node_name"])
+        if block["type"] == "Gradient" and block["graph_name"]:
+            owners[block["graph_name"]].add(block["owner"])
+    named = {name: made[MODULE + name] for name in MADE_IN}
+    check_equal(named, MADE_IN, "operators of the modules that are graphs")
+    # A gradient is made by the node of the module that its parameter is in.
+    for module, names in owners.items():
+        check(all(name.startswith(module + ".") for name in names if name), f"gradients made in {module}: {names}")
+    found = {name for names in owners.values() for name in names if name}
+    check_equal(len(found), 12, f"parameters with gradients: {found}")
+    check_equal({block["task_name"] for block in blocks if block["type"] == "Gradient"}, {"backward"}, "where gradients are made")
+    job.check_alive()
+
+
+@test(root="cuda", timeout=240, each=("eager", "aot_eager"))
+def test_a_graph_with_a_break_has_its_modules_in_2_6(context, backend):
+    check_broken(context, backend)
+
+
+@test(root="latest", timeout=240)
+def test_a_graph_with_a_break_has_its_modules_in_the_latest_version(context):
+    check_broken(context, "aot_eager")

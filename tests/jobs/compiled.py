@@ -1,11 +1,18 @@
-"""A training loop that inductor compiles: the target of compiled_test.py. JOB_DEVICE: where it trains."""
+"""A training loop that is compiled: the target of compiled_test.py. JOB_DEVICE: where it trains.
+
+    compiled.py [BACKEND]
+
+With a backend, which is inductor otherwise, the second of two blocks breaks the graph.
+"""
 import os
+import sys
 import time
 
 import torch
 from torch import nn
 
 WIDTH = 32
+backend = sys.argv[1] if len(sys.argv) > 1 else None
 device = os.environ.get("JOB_DEVICE", "cpu")
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -20,17 +27,24 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Broken(Block):
+    def forward(self, x):
+        y = torch.tanh(self.up(x))
+        torch._dynamo.graph_break()
+        return x + self.down(y)
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.block, self.head = Block(), nn.Linear(WIDTH, 10)
+        self.block, self.head = nn.Sequential(Block(), Broken()) if backend else Block(), nn.Linear(WIDTH, 10)
 
     def forward(self, x):
         return self.head(self.block(x))
 
 
 model = Model().to(device)
-compiled = torch.compile(model)
+compiled = torch.compile(model, backend=backend or "inductor")
 optimizer = torch.optim.SGD(compiled.parameters(), lr=1e-3)
 number = 0
 while True:
