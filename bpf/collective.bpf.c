@@ -146,7 +146,7 @@ static __noinline int collective_fill(struct pt_regs *context, struct hit *hit, 
 	struct tensors_walk walk = {.hit = hit};
 	const struct collective_call *call = &hook->collective;
 
-	record->group = argument_word(context, hit, 1);
+	record->group = hit->thread->group;
 	record->kind = call->kind;
 	record->flags = 0;
 	record->operation = COLLECTIVE_NO_OPERATION;
@@ -222,21 +222,23 @@ static __always_inline const struct hook_description *collective_begin(struct hi
 	return description;
 }
 
-/* METHOD(hidden result, this, …) of a process group */
+/* METHOD(hidden result, this, …) of a process group, or METHOD(this, …) where it returns nothing */
 SEC("uprobe.multi")
 int collective_begun(struct pt_regs *context)
 {
 	const struct hook_description *description;
 	struct thread_state *thread;
 	struct hit hit;
+	__u64 group;
 
 	description = collective_begin(&hit, context);
 	if (!description)
 		return 0;
 	thread = hit.thread;
-	if (thread->group == arch_register(context, 1) && call_is_alive(&thread->collective, hit.stack_pointer))
+	group = description->collective.returns_nothing ? arch_register(context, 0) : arch_register(context, 1);
+	if (thread->group == group && call_is_alive(&thread->collective, hit.stack_pointer))
 		return 0;
-	thread->group = arch_register(context, 1);
+	thread->group = group;
 	thread->collective.place = hit.stack_pointer;
 	READ_USER(thread->collective.word, hit.stack_pointer);
 	collective_fill(context, &hit, description);

@@ -162,6 +162,7 @@ struct collective_call {
 	__u8 rooted;                      /* they have a root */
 	__u8 peer;                        /* the other rank, itself an argument */
 	__u8 input_splits, output_splits; /* std::vector<int64_t> of rows for each rank, and from each */
+	__u8 returns_nothing;             /* no hidden result: the object is the first argument */
 };
 
 enum library_action {

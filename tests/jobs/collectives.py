@@ -91,6 +91,18 @@ def functional(log, device, size):
     collectives.wait_tensor(collectives.all_gather_tensor(data, 0, group))
 
 
+def groups(log, rank, size):
+    """Two groups of all ranks, which the first rank uses in another order than the others."""
+    both = [distributed.new_group(list(range(size))) for _ in range(2)]
+    works = []
+    for place in (0, 1) if rank == 0 else (1, 0):
+        data = torch.ones(60 + place)
+        log.write("all_reduce", "sum", data)
+        works.append(distributed.all_reduce(data, group=both[place], async_op=True))
+    for one in works:
+        one.wait()
+
+
 def work(backend, folder):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
@@ -103,8 +115,13 @@ def work(backend, folder):
     into_one(log, device, rank, size, backend)
     pairs(log, device, rank)
     functional(log, device, size)
+    if backend == "gloo":
+        log.write("barrier")
+        distributed.monitored_barrier()
     log.write("barrier")
     distributed.barrier()
+    if backend == "gloo":
+        groups(log, rank, size)
     # A program of PyTorch 2.6 that used functional collectives hangs at its end now and then, traced or not.
     os._exit(0)
 

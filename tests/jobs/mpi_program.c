@@ -214,17 +214,29 @@ static void pairs(void)
 {
 	int next = (rank + 1) % size, previous = (rank + size - 1) % size;
 	MPI_Request requests[2];
+	MPI_Message message;
 
 	if (rank == 0) {
 		say("MPI_Send send - float64 4 32 0 1 0 %d - -", size);
 		MPI_Send(given, 4, MPI_DOUBLE, 1, 5, MPI_COMM_WORLD);
 		say("MPI_Ssend send - int32 4 16 0 1 0 %d - -", size);
 		MPI_Ssend(given, 4, MPI_INT, 1, 6, MPI_COMM_WORLD);
+		say("MPI_Send send - int32 3 12 0 1 0 %d - -", size);
+		MPI_Send(given, 3, MPI_INT, 1, 9, MPI_COMM_WORLD);
+		say("MPI_Send send - float64 2 16 0 1 0 %d - -", size);
+		MPI_Send(given, 2, MPI_DOUBLE, 1, 10, MPI_COMM_WORLD);
 	} else if (rank == 1) {
 		say("MPI_Recv receive - float64 4 32 32 - 0 %d - -", size);
 		MPI_Recv(got, 4, MPI_DOUBLE, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		say("MPI_Recv receive - int32 4 16 16 0 0 %d - -", size);
 		MPI_Recv(got, 4, MPI_INT, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Mprobe(0, 9, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+		say("MPI_Mrecv receive - int32 3 12 12 - 0 - - -");
+		MPI_Mrecv(got, 3, MPI_INT, &message, MPI_STATUS_IGNORE);
+		MPI_Mprobe(0, 10, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+		say("MPI_Imrecv receive - float64 2 16 16 - 0 - - -");
+		MPI_Imrecv(got, 2, MPI_DOUBLE, &message, &requests[0]);
+		MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 	}
 	say("MPI_Irecv receive - float32 2 8 8 %d 0 %d - -", previous, size);
 	MPI_Irecv(got, 2, MPI_FLOAT, previous, 7, MPI_COMM_WORLD, &requests[0]);

@@ -43,6 +43,11 @@ Test(library_calls, every_argument_is_one_that_the_programs_read)
 	}
 }
 
+static bool is_of_message(const char *symbol)
+{
+	return !strcmp(symbol, "MPI_Mrecv") || !strcmp(symbol, "MPI_Imrecv");
+}
+
 Test(library_calls, every_collective_has_a_communicator_and_no_argument_twice)
 {
 	for (size_t role = 0; role < ROLES; role++) {
@@ -56,7 +61,8 @@ Test(library_calls, every_collective_has_a_communicator_and_no_argument_twice)
 
 			if (call->action != LIBRARY_COLLECTIVE)
 				continue;
-			cr_expect(call->communicator, "%s", functions[i].symbol);
+			/* Only a message that was found before knows its own. */
+			cr_expect(call->communicator || is_of_message(functions[i].symbol), "%s", functions[i].symbol);
 			cr_expect_lt(call->kind, COLLECTIVE_KINDS, "%s", functions[i].symbol);
 			for (size_t j = 0; j < sizeof(places); j++)
 				for (size_t k = 0; k < j; k++)

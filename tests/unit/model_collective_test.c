@@ -309,6 +309,92 @@ Test(collective, of_groups_that_do_not_fit_is_not_matched)
 	}
 }
 
+static void reduce_elements(uint16_t target, uint64_t group, uint64_t elements, uint64_t milliseconds)
+{
+	struct record record = record_of(target, target, 3, milliseconds);
+
+	record.head.group = group;
+	record.head.input_elements = elements;
+	take(&record);
+}
+
+/* Twice the same groups of all ranks: the first rank uses them in another order than the others, but does the same. */
+Test(collective, of_groups_used_in_another_order_is_matched_by_what_was_done)
+{
+	for (uint16_t i = 0; i < 3; i++)
+		cr_assert_eq(model_target(model, i, i, true, NULL), 0);
+	for (uint16_t target = 0; target < 3; target++) {
+		bool is_first = target == 0;
+
+		reduce_elements(target, is_first ? GROUP : 2 * GROUP, is_first ? 11 : 13, 10 * target + 1);
+		reduce_elements(target, is_first ? 2 * GROUP : GROUP, is_first ? 13 : 11, 10 * target + 2);
+	}
+	cr_assert_eq(model_finish(model), 0);
+	for (size_t rank = 0; rank < 3; rank++)
+		for (size_t index = 0; index < 2; index++) {
+			const struct collective *one = collective_of(rank, index);
+
+			cr_expect_eq(one->matched_ranks, 3);
+			cr_expect_eq(one->last_rank, 2);
+			cr_expect_not(one->differs);
+			cr_expect_eq(one->skew_ns, (one->input_bytes == 44 ? 21 : 19) * MILLISECOND);
+		}
+}
+
+/* What differs in both orders is told as it is. */
+Test(collective, of_groups_that_fit_in_no_order_keeps_the_order_of_use)
+{
+	for (uint16_t i = 0; i < 2; i++)
+		cr_assert_eq(model_target(model, i, i, true, NULL), 0);
+	for (uint16_t target = 0; target < 2; target++) {
+		reduce_elements(target, GROUP, target ? 17 : 11, 1);
+		reduce_elements(target, 2 * GROUP, target ? 19 : 13, 2);
+	}
+	cr_assert_eq(model_finish(model), 0);
+	for (size_t index = 0; index < 2; index++) {
+		cr_expect_eq(collective_of(0, index)->matched_ranks, 2);
+		cr_expect_eq(collective_of(0, index)->skew_ns, 0);
+		cr_expect(collective_of(0, index)->differs);
+	}
+}
+
+/* A launcher that begins anew after one of its ranks was killed. */
+Test(collective, of_ranks_that_were_started_anew_is_of_another_job)
+{
+	for (uint16_t target = 0; target < 4; target++) {
+		struct record record = record_of(target, target % 2, 2, target < 2 ? 1 : 20);
+
+		cr_assert_eq(model_target(model, target, target % 2, true, NULL), 0);
+		cr_assert_eq(model_family(model, target, -1, false, "job_a"), 0);
+		take(&record);
+		record.head.event.kind = EVENT_EXIT;
+		record.head.event.size = sizeof(record.head.event);
+		record.head.event.time_ns += 5 * MILLISECOND;
+		take(&record);
+	}
+	cr_assert_eq(model_finish(model), 0);
+	cr_assert_eq(model_rank_count(model), 4);
+	for (size_t index = 0; index < 4; index++) {
+		cr_expect_str_eq(model_rank(model, index)->job, index < 2 ? "job_a" : "job_a.restart-1");
+		cr_expect_eq(model_rank(model, index)->rank, (int32_t)index % 2);
+		cr_expect_eq(collective_of(index, 0)->matched_ranks, 2);
+	}
+}
+
+/* Two that run at once and say that they are the same rank are no restart. */
+Test(collective, of_ranks_at_the_same_time_is_of_one_job)
+{
+	for (uint16_t target = 0; target < 2; target++) {
+		cr_assert_eq(model_target(model, target, 0, true, NULL), 0);
+		cr_assert_eq(model_family(model, target, -1, false, "job_a"), 0);
+	}
+	for (uint16_t target = 0; target < 2; target++)
+		reduce(target, target, 2, target + 1);
+	cr_assert_eq(model_finish(model), 0);
+	cr_expect_str_eq(model_rank(model, 1)->job, "");
+	cr_expect_eq(model_rank(model, 1)->rank, 1);
+}
+
 Test(collective, of_different_jobs_is_not_matched)
 {
 	targets(2, true);

@@ -5,10 +5,13 @@
  * The number of a rank is what its launcher wrote into its environment, else the
  * rank in its largest communicator, else the lowest that is free.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "family.h"
 #include "state.h"
+
+#define RESTART_NAME_BYTES 256
 
 bool target_is_rank(const struct model *model, const struct target_state *target)
 {
@@ -44,6 +47,32 @@ static bool is_taken(const struct model *model, const struct target_state *targe
 			return true;
 	}
 	return false;
+}
+
+/* Had an earlier process its number, which had ended before it began? Then its launcher began the job anew. */
+static bool is_restart_of(const struct target_state *target, const struct target_state *earlier)
+{
+	return earlier->ended && target->result.rank != RANK_UNKNOWN && target->result.rank == earlier->result.rank &&
+	       target->result.capture == earlier->result.capture && !strcmp(target->job, earlier->job) &&
+	       earlier->result.last_time_ns < target->result.first_time_ns;
+}
+
+/* The ranks of each time are a job of their own. From the last one on, as all are compared by the first name. */
+static void restarts_name(struct model *model)
+{
+	for (size_t i = arrlenu(model->order); i-- > 0;) {
+		struct target_state *target = model->order[i];
+		char name[RESTART_NAME_BYTES];
+		unsigned int restarts = 0;
+
+		for (size_t j = 0; j < i; j++)
+			restarts += is_restart_of(target, model->order[j]);
+		if (!restarts)
+			continue;
+		snprintf(name, sizeof(name), "%.*s.restart-%u", RESTART_NAME_BYTES / 2,
+			*target->job ? target->job : "job", restarts);
+		target->job = model_text(model, name);
+	}
 }
 
 /* Jobs have names only where there are several. */
@@ -89,6 +118,7 @@ void ranks_number(struct model *model)
 {
 	int32_t *told = NULL;
 
+	restarts_name(model);
 	jobs_name(model);
 	for (size_t i = 0; i < arrlenu(model->order); i++) {
 		arrput(told, model->order[i]->result.rank);

@@ -152,6 +152,58 @@ static void member_align(const struct member *reference, struct member *member)
 	member->shift = best;
 }
 
+/* How many of the collectives that two members would have together are not the same. */
+static size_t mismatches(struct member *reference, struct member *member)
+{
+	size_t count = 0;
+
+	reference->shift = 0;
+	member_align(reference, member);
+	for (ptrdiff_t number = 0; number < COMPARED; number++) {
+		const struct collective *left = collective_at(reference, number);
+		const struct collective *right = collective_at(member, number);
+
+		count += left && right && !agrees(left, right);
+	}
+	return count;
+}
+
+static struct member *member_find(struct member *members, const struct target_state *target, const struct member *like)
+{
+	for (size_t i = 0; i < arrlenu(members); i++)
+		if (members[i].target == target && members[i].ordinal == like->ordinal &&
+			is_alike(group_of(&members[i]), group_of(like)))
+			return &members[i];
+	return NULL;
+}
+
+/* Do two groups of a process fit better to those of another one the other way round? Then they are. */
+static void order_settle(struct member *members, struct member *left, struct member *right)
+{
+	struct member *first = member_find(members, members[0].target, left);
+	struct member *second = member_find(members, members[0].target, right);
+	uint32_t ordinal = left->ordinal;
+	size_t straight;
+
+	if (!first || !second || first->target == left->target ||
+		strcmp(first->target->result.job, left->target->result.job) != 0)
+		return;
+	straight = mismatches(first, left) + mismatches(second, right);
+	if (!straight || mismatches(first, right) + mismatches(second, left) >= straight)
+		return;
+	left->ordinal = right->ordinal;
+	right->ordinal = ordinal;
+}
+
+/* Ranks that used groups of one size in another order than the first one: what they did there tells which is which. */
+static void orders_settle(struct member *members)
+{
+	for (size_t i = 0; i < arrlenu(members); i++)
+		for (size_t j = i + 1; j < arrlenu(members) && members[j].target == members[i].target; j++)
+			if (is_alike(group_of(&members[i]), group_of(&members[j])))
+				order_settle(members, &members[i], &members[j]);
+}
+
 /* The one whose first collective comes last: all others have it too. */
 static struct member *reference_of(struct member **members)
 {
@@ -403,9 +455,11 @@ static struct member ***groups_find(struct member *members)
 void collectives_match(struct model *model)
 {
 	struct member *members = members_of(model);
-	struct member ***groups = groups_find(members);
+	struct member ***groups;
 	uint32_t matches = 0;
 
+	orders_settle(members);
+	groups = groups_find(members);
 	for (size_t capture = 1; capture < arrlenu(model->sources); capture++)
 		clock_settle(model, groups, (uint16_t)capture);
 	for (size_t i = 0; i < arrlenu(groups); i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The table. Source: torch/csrc/distributed/c10d/Backend.hpp (ProcessGroup.hpp in
- * 1.13) and Types.hpp of PyTorch 1.13, 2.6 and 2.14. All methods return an object,
- * so that the hidden result comes first and `this` second.
+ * 1.13) and Types.hpp of PyTorch 1.13, 2.6 and 2.14. All methods but one return an
+ * object, so that the hidden result comes first and `this` second.
  */
 #include "probe/collective_calls.h"
 
@@ -100,6 +100,7 @@ static const struct collective_method methods[] = {
 	{"recv", C10D("recv_"), {.kind = COLLECTIVE_RECEIVE, OUT(FIRST, COLLECTIVE_LIST), .peer = SECOND}},
 	{"recvAnysource", C10D("recv_any_source_"), {.kind = COLLECTIVE_RECEIVE, OUT(FIRST, COLLECTIVE_LIST)}},
 	{"barrier", C10D("barrier"), {.kind = COLLECTIVE_BARRIER}},
+	{"monitoredBarrier", C10D("monitored_barrier_"), {.kind = COLLECTIVE_BARRIER, .returns_nothing = 1}},
 };
 
 static const struct {

@@ -216,6 +216,8 @@ static const struct library_function mpi[] = {
 	TWINS("Bsend", "Ibsend", SENDS),
 	TWINS("Rsend", "Irsend", SENDS),
 	TWINS("Recv", "Irecv", RECEIVES),
+	/* (gets, count, type, message): whose, and on which communicator, only the message knows. */
+	TWINS("Mrecv", "Imrecv", RECEIVE, .output = ARGUMENT(0), .output_count = ARGUMENT(1), TYPE_BOTH(ARGUMENT(2))),
 	/* (gives, count, type, to, tag, gets, count, type, from, tag, communicator) */
 	TWINS("Sendrecv", "Isendrecv", SEND_RECEIVE, .input = ARGUMENT(0), .input_count = ARGUMENT(1),
 		.input_type = ARGUMENT(2), .peer = ARGUMENT(3), .output = ARGUMENT(5), .output_count = ON_STACK(6),
