@@ -54,7 +54,7 @@ fuzz:
 # make e2e MATCH=attach: only the tests whose name has this in it. The first test that needs a root
 # (scripts/test-root) makes it: some minutes, once.
 e2e: all
-	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e --jobs $(JOBS) $(if $(MATCH),-k '$(MATCH)')
+	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/hdtrace --work $(BUILD)/e2e --jobs $(JOBS) --again 2 $(if $(MATCH),-k '$(MATCH)')
 
 $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libhdtrace.a $(FLAGS)
 	@mkdir -p $(@D)

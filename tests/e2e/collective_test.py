@@ -4,8 +4,9 @@ import csv
 import json
 import os
 import re
+import signal
 
-from harness import COMPLETE, PYTHON, USAGE, check, check_equal, program_path, test, wait_until
+from harness import COMPLETE, PYTHON, USAGE, check, check_equal, find_capture, program_path, test, wait_until
 
 RANKS = 2
 
@@ -100,8 +101,7 @@ def test_the_rank_that_comes_last_is_named_with_the_time_that_others_waited(cont
 
 @test(timeout=120)
 def test_a_rank_that_never_comes_is_named_with_where_it_stands(context):
-    tracer = context.start(context.hdtrace, "run", "-d", "12", "-o", context.path("out"), "--", PYTHON,
-                           program_path("late"), "gloo", RANKS, "never")
+    tracer = context.interrupted_run("late 0", PYTHON, program_path("late"), "gloo", RANKS, "never")
     wait_until(lambda: os.path.exists(context.path("out", "job.json")), lambda: f"reports of {tracer}", timeout=60)
     with open(context.path("out", "job.json"), encoding="utf-8") as source:
         job = json.load(source)
@@ -242,8 +242,12 @@ def test_captures_of_several_machines_become_one_job(context):
     job = context.program("family", "exec", RANKS, "0")
     wait_until(lambda: job.out.count("step") > 8, lambda: f"steps of {job}", timeout=40)
     pids = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d+) pid (\d+)", job.out)}
-    tracers = [context.start(context.hdtrace, "-p", pids[rank], "-d", "3", "-o", context.path(f"machine{rank}"))
-               for rank in range(RANKS)]
+    tracers = [context.start(context.hdtrace, "-p", pids[rank], "-o", context.path(f"machine{rank}")) for rank in range(RANKS)]
+    for rank in range(RANKS):
+        wait_until(lambda: find_capture(context.path(f"machine{rank}")), lambda: f"a capture of {tracers[rank]}", timeout=40)
+    context.wait_steps(job, 100)
+    for tracer in tracers:
+        tracer.send(signal.SIGINT)
     for tracer in tracers:
         tracer.check_code(COMPLETE)
     for pid in pids.values():

@@ -1,6 +1,8 @@
 """Which processes are ranks, of which job, with which number."""
 import json
 import os
+import signal
+import time
 
 from harness import COMPLETE, check, check_equal, program_path, test, wait_until
 
@@ -91,11 +93,13 @@ def test_two_jobs_at_once_are_kept_apart(context):
 @test
 def test_a_rank_that_ends_leaves_the_others_traced(context):
     job = family(context, "exec", "0")
-    tracer = context.start(context.hdtrace, "-p", job.pid, "-d", "5", "-o", context.path("out"))
+    tracer = context.start(context.hdtrace, "-p", job.pid, "-o", context.path("out"))
     pids = pids_of(job)
     wait_until(lambda: os.path.exists(context.path("out", "capture.hdt")), "a capture")
     context.wait_steps(job, 60)
     os.kill(pids[1], 9)
+    time.sleep(2)  # its end is seen
+    tracer.send(signal.SIGINT)
     tracer.check_code(COMPLETE)
     job.stop()
     reports = reports_of(context.path("out"))

@@ -348,6 +348,14 @@ class Context:
         tracer.check_alive()
         return tracer
 
+    def interrupted_run(self, said, *command, out="out"):
+        """hdtrace run on a command, interrupted a second after the command has said something; the command goes on."""
+        tracer = self.start(self.hdtrace, "run", "-o", self.path(out), "--", *command)
+        wait_until(lambda: said in tracer.out, lambda: f"{said!r} of {tracer}", timeout=90)
+        time.sleep(1)  # what it does next is seen
+        tracer.send(signal.SIGINT)
+        return tracer
+
     def trace_run(self, script, *arguments, options=(), out="out", timeout=TIMEOUT_SECONDS):
         """hdtrace run on a script, to its end; checks the exit code and gives the report."""
         process = self.run(self.hdtrace, "run", "-o", self.path(out), *options, "--",

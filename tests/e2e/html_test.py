@@ -499,7 +499,7 @@ def test_each_device_of_a_rank_is_shown(context):
 
 @test(timeout=TIMEOUT)
 def test_collective_that_never_finished_is_told(context):
-    tracer = context.start(context.hdtrace, "run", "-d", "12", "-o", context.path("out"), "--", PYTHON, program_path("late"), "gloo", "2", "never")
+    tracer = context.interrupted_run("late 0", PYTHON, program_path("late"), "gloo", 2, "never")
     wait_until(lambda: os.path.exists(context.path("out", "report.html")), lambda: f"the page of {tracer}", timeout=60)
     with open(context.path("out", "job.json"), encoding="utf-8") as source:
         job = json.load(source)

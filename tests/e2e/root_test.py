@@ -115,6 +115,35 @@ def test_a_test_without_its_root_is_shown_as_skipped(context):
     check(lines[-2].startswith("skipped test_training") and "there is no mmdebstrap" in lines[-2], process)
 
 
+SOMETIMES = """
+import os
+from harness import check, test
+
+
+@test(needs_bpf=False, each={str(number): times for number, times in enumerate(TIMES)})
+def test_fails_at_first(context, number):
+    times = TIMES[int(number)]
+    with open(os.path.join(os.path.dirname(__file__), number), "a", encoding="utf-8") as runs:
+        runs.write("x")
+        check(runs.tell() > times, f"run {runs.tell()} of {times}")
+"""
+
+
+@test(needs_bpf=False)
+def test_a_test_that_failed_is_run_once_more_and_told(context):
+    runner = os.path.join(TOP, "tests", "e2e", "run.py")
+    for times, code, last in (([1, 2], 1, "1 passed, 1 failed"), ([1, 1], 0, "2 passed, 0 failed"),
+                              ([1, 1, 1], 1, "0 passed, 3 failed")):
+        folder = context.path("-".join(map(str, times)))
+        os.makedirs(folder)
+        with open(os.path.join(folder, "own_test.py"), "w", encoding="utf-8") as source:
+            source.write(SOMETIMES.replace("TIMES", repr(times)))
+        process = context.run(PYTHON, runner, "--again", "2", "--tests", folder, "--hdtrace", context.hdtrace, "--work",
+                              os.path.join(folder, "work"))
+        check((process.code, process.out.splitlines()[-1]) == (code, last), process)
+        check_equal(process.out.count("unsteady  test_"), times.count(1) if len(times) < 3 else 0, f"told by {process}")
+
+
 @test(needs_bpf=False)
 def test_removing_roots_spares_what_is_mounted_in_them(context):
     mounted = context.path("cache", "latest-1", "mnt")

@@ -1,13 +1,17 @@
 #!/usr/bin/python3
 """Run the end-to-end tests: real jobs under hdtrace, against the reference.
 
-    run.py [-k PATTERN] [--list] [--jobs N] [--tests DIR] [--hdtrace PATH] [--work DIR] [--keep]
+    run.py [-k PATTERN] [--list] [--jobs N] [--again N] [--tests DIR] [--hdtrace PATH] [--work DIR] [--keep]
 
 Finds tests in *_test.py beside this file or in DIR and runs them, N at a time, each in a
 process group and a folder of its own: those of this machine first, those of a
 root when it is there, and those marked `alone` at last, one by one. Prints a
 line a test, and at the end `N passed, N failed, N skipped`. Folders of failed
 tests are kept.
+
+With --again N, up to N tests that failed beside others are run once more, alone:
+who passes then was disturbed, and is told at the end as unsteady, with what failed
+at first. More failures than that are a fault, not a disturbance.
 """
 import argparse
 import fnmatch
@@ -165,7 +169,7 @@ class Tally:
     """What came out, as it is told."""
 
     def __init__(self):
-        self.counts, self.failures = {PASSED: 0, FAILED: 0, SKIPPED: 0}, []
+        self.counts, self.failures = {PASSED: 0, FAILED: 0, SKIPPED: 0}, {}
 
     def add(self, test, status, text, seconds):
         self.counts[status] += 1
@@ -175,12 +179,20 @@ class Tally:
         if status == FAILED:
             lines = ["    " + line for line in text.splitlines()]
             print("\n".join(lines), flush=True)
-            self.failures += [f"FAILED  {test.name}", *lines[:SUMMARY_LINES]]
+            self.failures[test] = lines[:SUMMARY_LINES]
 
-    def close(self):
-        if self.failures:
-            print("\n" + "\n".join(self.failures))
+    def take_back(self, test):
+        """Forget that a test failed, as it is run again; what it said then."""
+        self.counts[FAILED] -= 1
+        return self.failures.pop(test)
+
+    def close(self, unsteady):
+        for word, tests in ("unsteady", unsteady), ("FAILED", self.failures):
+            for test, lines in tests.items():
+                print(f"\n{word}  {test.name}", *lines, sep="\n")
         skipped = f", {self.counts[SKIPPED]} skipped" if self.counts[SKIPPED] else ""
+        if unsteady:
+            print(f"\npassed only when run again, alone: {len(unsteady)}")
         print(f"{self.counts[PASSED]} passed, {self.counts[FAILED]} failed{skipped}")
         return 1 if self.counts[FAILED] else 0
 
@@ -215,7 +227,27 @@ def run_tests(tests, options):
         for one in [one for one in running if one.over()]:
             running.remove(one)
             tally.add(one.test, *one.finish(), time.monotonic() - one.start)
-    return tally.close()
+    return tally.close(run_again(tally, roots, options))
+
+
+def run_again(tally, roots, options):
+    """Run the few tests that failed once more, alone; those that passed now, and how they failed before."""
+    unsteady = {}
+    if len(tally.failures) > options.again:
+        return unsteady
+    for test in list(tally.failures):
+        if roots.problem(test):
+            continue
+        lines, folder = tally.take_back(test), os.path.join(options.work, folder_name(test))
+        shutil.rmtree(folder + ".first", ignore_errors=True)
+        os.rename(folder, folder + ".first")
+        one = Running(test, roots.path(test), options)
+        while not one.over():
+            time.sleep(POLL_SECONDS)
+        tally.add(test, *one.finish(), time.monotonic() - one.start)
+        if test not in tally.failures:
+            unsteady[test] = [line.replace(folder, folder + ".first") for line in lines]
+    return unsteady
 
 
 def processes_of(folder):
@@ -234,6 +266,8 @@ def parse_arguments():
                              "may be repeated")
     parser.add_argument("--list", action="store_true", help="print the names of the tests")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many tests run at a time (1)")
+    parser.add_argument("--again", type=int, default=0, metavar="N",
+                        help="run those that failed once more, alone, if they are no more than N (0)")
     parser.add_argument("--tests", default=HERE, metavar="DIR", help="where the tests are")
     parser.add_argument("--hdtrace", default=os.path.join(harness.TOP, "build", "hdtrace"), metavar="PATH")
     parser.add_argument("--work", default=os.path.join(harness.TOP, "build", "e2e"), metavar="DIR",
