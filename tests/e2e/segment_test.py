@@ -3,6 +3,8 @@ import collections
 import csv
 import json
 import os
+import re
+import shutil
 
 import invariants
 from device_test import KINDS, SETTINGS, TWO_DEVICES, lines_of, trace
@@ -47,6 +49,35 @@ def test_segments_are_what_the_allocator_holds_after_every_step(context, setting
     # Twice in each round: before what is cached goes back, and when that was of no use.
     refused = {failure["function"] for failure in report.live["segments"]["failures"]}
     check_equal(refused, {"cuMemCreate" if settings == "expandable" else "cudaMalloc"}, "failed calls")
+
+
+def driver_apart(folder):
+    """Copies of the stand-ins in which only PyTorch itself wants the driver: the others have it by another name."""
+    os.makedirs(folder)
+    for name in "libcuda.so.1", "libcudart.so.12", "libnccl.so.2":
+        with open(os.path.join(STANDINS, name), "rb") as source:
+            library = source.read()
+        if name == "libcuda.so.1":
+            shutil.copy(os.path.join(STANDINS, name), folder)
+            name = "libcuDa.so.1"
+        with open(os.path.join(folder, name), "wb") as target:
+            target.write(library.replace(b"\0libcuda.so.1\0", b"\0libcuDa.so.1\0"))
+
+
+@test(root="cuda", device="cuda", each=("found", "another"))
+def test_a_driver_that_pytorch_loads_late_is_there_with_its_first_mapping(context, which):
+    folder, other = context.path("apart"), context.path("other")
+    driver_apart(folder)
+    os.makedirs(other)
+    other = shutil.copy(os.path.join(STANDINS, "libcuda.so.1"), other)
+    process = context.run(context.hdtrace, "run", "-o", context.path("out"), "--", *context.command(
+        "sh", "-c", 'LD_LIBRARY_PATH="$0:$LD_LIBRARY_PATH" exec "$@"', folder, PYTHON, program_path("late_driver"),
+        *([other] if which == "another" else [])), environment=SETTINGS["expandable"])
+    check_equal(process.code, COMPLETE, f"exit code of {process}")
+    segments = segments_of(context.report())
+    check_equal({row["function"] for row in segments}, {"cuMemMap"}, "what mapped")
+    reserved = int(re.search(r"^reserved (\d+)$", process.out, re.MULTILINE).group(1))
+    check_equal(sum(int(row["size"]) for row in segments if not row["end_time_ns"]), reserved, "bytes that stay mapped")
 
 
 @test(root="cuda", device="cuda")

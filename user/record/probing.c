@@ -329,6 +329,8 @@ static int library_probe(
 	if (!file || target->probed[role])
 		return 0;
 	target->probed[role] = true;
+	if (role == LIBRARY_CUDA && file->inode == target->driver_inode)
+		return 0;
 	if (role == LIBRARY_TORCH_CPU)
 		error = operators_probe(session, target, file);
 	return error ? error : points_probe(session, target, file, target->libraries[role]);
@@ -547,6 +549,19 @@ int library_probe_ahead(
 	return error ? error : points_probe(session, target, file, target->libraries[role]);
 }
 
+int library_probe_unmapped(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role)
+{
+	struct planned_library *library;
+	int error = library_plan_of(session, target->process.pid, file, role, &library);
+
+	if (error)
+		return 0; /* it is looked at again when it is mapped */
+	error = points_probe(session, target, file, library->plan);
+	elf_file_release(library->plan->elf);
+	return error;
+}
+
 static bool has_pytorch(const struct target *target)
 {
 	return target->libraries[LIBRARY_TORCH_CPU] && target->libraries[LIBRARY_C10];
@@ -608,6 +623,8 @@ int target_scan(struct session *session, struct target *target)
 		error = torch_plan_take(session, target);
 		if (!error)
 			error = target_probe(session, target, files);
+		if (!error)
+			error = driver_probe_ahead(session, target);
 	} else if (!error && target->announced) {
 		error = callers_probe(session, target, files);
 		if (!error)

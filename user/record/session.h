@@ -99,6 +99,7 @@ struct target {
 	bool torch_checked; /* PyTorch was looked at in the process */
 	bool torch_refused; /* it is not as its files say: no operators */
 	bool probed[LIBRARY_ROLES];
+	uint64_t driver_inode;            /* of the driver that was probed before it is mapped; 0: none */
 	bool boxed_probed[LIBRARY_ROLES]; /* kernels with arguments on a stack, in that library */
 	int return_probes;
 	int operator_link; /* of tracer_attach */
@@ -298,6 +299,11 @@ struct library_plan *library_plan_ahead(struct session *session, const char *pat
 int caller_probe(struct session *session, struct target *target, const struct mapped_file *file);
 int library_probe_ahead(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
+/* Set the probes of a file that the target has not mapped; a file that cannot be read as a library has none. */
+int library_probe_unmapped(
+	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
+/* driver_ahead.c: probe the driver that the PyTorch of a target is going to load. */
+int driver_probe_ahead(struct session *session, struct target *target);
 /* A candidate that maps PyTorch becomes a target. */
 void candidate_scan(struct session *session, struct target *candidate);
 /* Whatever it has mapped: it does what targets do. false: it is none all the same, and gone. */

@@ -289,6 +289,7 @@ void target_forget_image(struct session *session, struct target *target)
 		target->library_paths[role] = NULL;
 		target->probed[role] = target->boxed_probed[role] = false;
 	}
+	target->driver_inode = 0;
 	target->torch_ready = false;
 	target->torch_checked = target->torch_refused = false;
 	target->scanned = true; /* whatever the new image maps is new */
