@@ -65,7 +65,7 @@ SANITIZED_TESTS := each_program survives forked_children several_pids replaces_i
 
 e2e-sanitize:
 	$(AGAIN) BUILD=$(BUILD)/sanitize CFLAGS="$(SANITIZE_CFLAGS)" all
-	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize --jobs $(JOBS) \
+	@$(PYTHON) tests/e2e/run.py --hdtrace $(BUILD)/sanitize/hdtrace --work $(BUILD)/e2e-sanitize --jobs $(JOBS) --again 2 \
 		$(foreach name,$(SANITIZED_TESTS),-k $(name))
 
 # kill -9 of everything, so many times: of the agent, its store, its captures, and jobs.

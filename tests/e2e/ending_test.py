@@ -53,8 +53,9 @@ def test_killed_tracer_leaves_the_target_and_a_readable_capture(context):
 
 @test
 def test_target_that_replaces_itself_is_left_alone(context):
-    job = context.trained("replace", "40")
+    job = context.trained("replace")
     tracer = context.attached(job)
+    job.send(signal.SIGUSR1)
     check_equal(job.wait(), 5, "exit code of the program that the job became")
     check("replaced" in job.out, f"the new program did not run: {job}")
     tracer.check_code(COMPLETE)

@@ -121,7 +121,7 @@ def test_tracer_that_is_killed_while_it_compacts_leaves_a_capture_and_nothing_el
 @test(root="cuda", device="cuda", each=("whole", "window"), timeout=150)
 def test_trace_ends_when_the_device_is_full(context, kept):
     """The job goes on, and says what was allocated when it ran out of memory."""
-    steps, memory = {"whole": (40, "1024"), "window": (1500, "4096")}[kept]
+    steps, memory = {"whole": (40, "1024"), "window": (3000, "8192")}[kept]
     process = context.run(context.hdtrace, "run", "--until-oom", "--window", "1M", "-o", context.path("out"), "--",
                           *context.command(PYTHON, program_path("leaking"), "--steps", str(steps)), timeout=140,
                           environment={"STANDIN_CUDA_MEMORY_MB": memory})
@@ -139,5 +139,6 @@ def test_trace_ends_when_the_device_is_full(context, kept):
     check_equal(holder["bytes"], line["held"], "bytes that it holds")
     check_equal(report.live["devices"]["cuda:0"]["unexplained_totals"], 0, "totals that do not follow")
     check_equal(report.live["counts"]["unknown_frees"], 0, "frees of blocks that nobody knows")
-    check(os.path.getsize(context.path("out", "capture.hdt")) < 2 * MEBIBYTE, "the capture is large")
+    # All records were 6 MiB. What comes while older ones are dropped is there besides, on a busy machine as much again.
+    check(os.path.getsize(context.path("out", "capture.hdt")) < 5 * MEBIBYTE, "the capture is large")
     invariants.check_report(report)
