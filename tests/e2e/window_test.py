@@ -139,6 +139,6 @@ def test_trace_ends_when_the_device_is_full(context, kept):
     check_equal(holder["bytes"], line["held"], "bytes that it holds")
     check_equal(report.live["devices"]["cuda:0"]["unexplained_totals"], 0, "totals that do not follow")
     check_equal(report.live["counts"]["unknown_frees"], 0, "frees of blocks that nobody knows")
-    # All records were 6 MiB. What comes while older ones are dropped is there besides, on a busy machine as much again.
+    # All records are 6 MiB. What is alive stays, here up to 1.4, and what comes while others are dropped, about a second's.
     check(os.path.getsize(context.path("out", "capture.hdt")) < 5 * MEBIBYTE, "the capture is large")
     invariants.check_report(report)

@@ -363,16 +363,24 @@ Test(gradient, is_the_copy_when_the_incoming_block_is_copied)
 	model_free(trace.model);
 }
 
-Test(gradient, is_not_what_a_hook_made_of_it)
+/* Of a gradient at 0x2000 a hook has made a clone at 0x3000, and runs on. */
+static struct trace trace_in_hook(void)
 {
 	struct trace trace = trace_before_gradient();
-	const struct rank *rank;
 
 	define_stack(&trace, 3, FRAMES(MAIN, BACKWARD, {"/w/job.py", "<lambda>", 4, 0}));
 	gradient(&trace, 0x1000, 64, 0x2000, 64);
 	trace.stack = 3;
 	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
 	allocate(&trace, 1, 0x3000, 64);
+	return trace;
+}
+
+Test(gradient, is_not_what_a_hook_made_of_it)
+{
+	struct trace trace = trace_in_hook();
+	const struct rank *rank;
+
 	trace.stack = 2;
 	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
 	allocate(&trace, 1, 0x4000, 64);
@@ -385,14 +393,9 @@ Test(gradient, is_not_what_a_hook_made_of_it)
 
 Test(gradient, is_the_last_that_a_hook_made_when_the_incoming_block_is_not_kept)
 {
-	struct trace trace = trace_before_gradient();
+	struct trace trace = trace_in_hook();
 	const struct rank *rank;
 
-	define_stack(&trace, 3, FRAMES(MAIN, BACKWARD, {"/w/job.py", "<lambda>", 4, 0}));
-	gradient(&trace, 0x1000, 64, 0x2000, 64);
-	trace.stack = 3;
-	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
-	allocate(&trace, 1, 0x3000, 64);
 	redispatch(&trace, 0, OP_CLONE, ARGUMENTS(0x2000, 64));
 	allocate(&trace, 1, 0x4000, 64);
 	release(&trace, 0, 0x2000);

@@ -6,12 +6,11 @@
  * rank in its largest communicator, else the lowest that is free.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "family.h"
 #include "state.h"
-
-#define RESTART_NAME_BYTES 256
 
 bool target_is_rank(const struct model *model, const struct target_state *target)
 {
@@ -62,16 +61,15 @@ static void restarts_name(struct model *model)
 {
 	for (size_t i = arrlenu(model->order); i-- > 0;) {
 		struct target_state *target = model->order[i];
-		char name[RESTART_NAME_BYTES];
 		unsigned int restarts = 0;
+		char *name;
 
 		for (size_t j = 0; j < i; j++)
 			restarts += is_restart_of(target, model->order[j]);
-		if (!restarts)
+		if (!restarts || asprintf(&name, "%s.restart-%u", *target->job ? target->job : "job", restarts) < 0)
 			continue;
-		snprintf(name, sizeof(name), "%.*s.restart-%u", RESTART_NAME_BYTES / 2,
-			*target->job ? target->job : "job", restarts);
 		target->job = model_text(model, name);
+		free(name);
 	}
 }
 

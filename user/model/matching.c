@@ -152,20 +152,23 @@ static void member_align(const struct member *reference, struct member *member)
 	member->shift = best;
 }
 
-/* How many of the collectives that two members would have together are not the same. */
-static size_t mismatches(struct member *reference, struct member *member)
-{
-	size_t count = 0;
+/* Of the collectives that members would have together, how many are the same, and how many are not. */
+struct fit {
+	size_t alike, different;
+};
 
-	reference->shift = 0;
+static void fit_add(struct fit *fit, const struct member *reference, struct member *member)
+{
 	member_align(reference, member);
 	for (ptrdiff_t number = 0; number < COMPARED; number++) {
 		const struct collective *left = collective_at(reference, number);
 		const struct collective *right = collective_at(member, number);
 
-		count += left && right && !agrees(left, right);
+		fit->alike += left && right && agrees(left, right);
+		fit->different += left && right && !agrees(left, right);
 	}
-	return count;
+	/* Groups are aligned once they are known. */
+	member->shift = 0;
 }
 
 static struct member *member_find(struct member *members, const struct target_state *target, const struct member *like)
@@ -183,13 +186,16 @@ static void order_settle(struct member *members, struct member *left, struct mem
 	struct member *first = member_find(members, members[0].target, left);
 	struct member *second = member_find(members, members[0].target, right);
 	uint32_t ordinal = left->ordinal;
-	size_t straight;
+	struct fit straight = {0}, swapped = {0};
 
 	if (!first || !second || first->target == left->target ||
 		strcmp(first->target->result.job, left->target->result.job) != 0)
 		return;
-	straight = mismatches(first, left) + mismatches(second, right);
-	if (!straight || mismatches(first, right) + mismatches(second, left) >= straight)
+	fit_add(&straight, first, left);
+	fit_add(&straight, second, right);
+	fit_add(&swapped, first, right);
+	fit_add(&swapped, second, left);
+	if (!straight.different || swapped.alike <= straight.alike)
 		return;
 	left->ordinal = right->ordinal;
 	right->ordinal = ordinal;

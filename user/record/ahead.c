@@ -33,7 +33,6 @@
 #define LIST_BYTES_MAX (1u << 20)
 #define EXECUTABLE_PATH_MAX 32
 #define TEXTS_BYTES_MAX (64u << 20)
-#define DRIVER_NAME "libcuda.so.1"
 
 /* What of a program's file says what it will map. */
 struct program_texts {

@@ -20,7 +20,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define DRIVER_NAME "libcuda.so.1"
 #define PROC_PATH_MAX 48
 
 /* Where distributions, NVIDIA's containers, its package for newer runtimes, and WSL have it. */
@@ -86,7 +85,8 @@ int driver_probe_ahead(struct session *session, struct target *target)
 	struct stat status = {0};
 	int fd, error;
 
-	if (!target->libraries[LIBRARY_C10_CUDA] || target->libraries[LIBRARY_CUDA])
+	if (!target->torch_ready || !target->libraries[LIBRARY_C10_CUDA] || target->libraries[LIBRARY_CUDA] ||
+		target->driver_inode)
 		return 0;
 	fd = driver_open(target, &status);
 	if (fd < 0)

@@ -330,7 +330,7 @@ static int library_probe(
 		return 0;
 	target->probed[role] = true;
 	if (role == LIBRARY_CUDA && file->inode == target->driver_inode)
-		return 0;
+		return 0; /* driver_ahead.c was there */
 	if (role == LIBRARY_TORCH_CPU)
 		error = operators_probe(session, target, file);
 	return error ? error : points_probe(session, target, file, target->libraries[role]);
@@ -623,8 +623,6 @@ int target_scan(struct session *session, struct target *target)
 		error = torch_plan_take(session, target);
 		if (!error)
 			error = target_probe(session, target, files);
-		if (!error)
-			error = driver_probe_ahead(session, target);
 	} else if (!error && target->announced) {
 		error = callers_probe(session, target, files);
 		if (!error)
@@ -633,6 +631,9 @@ int target_scan(struct session *session, struct target *target)
 		target->from_start = !first;
 		error = target_probe_alone(session, target, files);
 	}
+	/* The loader may have mapped PyTorch's own libraries for devices after the others. */
+	if (!error)
+		error = driver_probe_ahead(session, target);
 	libraries_rest(target);
 	maps_free(files);
 	return error;

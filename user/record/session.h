@@ -170,8 +170,7 @@ void session_keep_losses(struct session *session);
 /* Give a name that is no operator's of at::_ops an index of its own; a negative errno when there is no room. */
 int target_name_add(struct session *session, struct target *target, const char *name, uint32_t flags);
 int target_describe(struct session *session, struct target *target); /* CAPTURE_TARGET and the names */
-/* The trace of a target ends here: nothing that still comes counts, and it must not fill the ring while the probes go
- * away. */
+/* The trace of a target ends here: what still comes does not count, and does not fill the ring. */
 void target_quiet(struct session *session, struct target *target);
 void target_end(struct session *session, struct target *target, const char *reason); /* CAPTURE_END */
 
@@ -302,6 +301,8 @@ int library_probe_ahead(
 /* Set the probes of a file that the target has not mapped; a file that cannot be read as a library has none. */
 int library_probe_unmapped(
 	struct session *session, struct target *target, const struct mapped_file *file, enum library_role role);
+/* NVIDIA's driver, as the runtime and PyTorch load it. */
+#define DRIVER_NAME "libcuda.so.1"
 /* driver_ahead.c: probe the driver that the PyTorch of a target is going to load. */
 int driver_probe_ahead(struct session *session, struct target *target);
 /* A candidate that maps PyTorch becomes a target. */
